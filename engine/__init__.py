@@ -1,0 +1,1 @@
+"""The inference engine: scheduling decides, trace remembers, worker computes, workload drives, serving exposes."""
