@@ -89,13 +89,18 @@ class Request:
     num_scheduled_tokens: int = 0  # moves at launch
     num_computed_tokens: int = 0  # moves at apply
     num_cached_tokens: int = 0  # got from a prefix hit, last admission (statistics only)
-    num_in_flight_samples: int = 0  # tokens being sampled by launched steps
     row: int = -1
     epoch: int = 0  # +1 whenever results in flight become stale (preempt, finish, abort)
     blocks: list[int] = field(default_factory=list)
     block_hashes: list[bytes] = field(default_factory=list)  # chained, one per full block whose ids are known
     num_hashed_blocks: int = 0  # of this admission: blocks already registered
     num_preemptions: int = 0
+    num_tokens_at_admission: int = 0  # known when it got its row: up to here it prefills, from here on it decodes
+    kv_limit: int = 0  # tokens whose KV it may ever need: prompt + max_tokens - 1, within the context
+    ends_at: int = (
+        0  # num_tokens at which the answer ends, whatever is sampled (forced_output_length, else kv_limit + 1)
+    )
+    ending_ids: frozenset[int] = frozenset()  # end-of-sequence and stop ids that end this answer
 
     def __post_init__(self) -> None:
         if not self.token_ids:
@@ -115,6 +120,16 @@ class Request:
     def num_output_tokens(self) -> int:
         """Tokens generated so far, known on the host."""
         return len(self.token_ids) - len(self.prompt_ids)
+
+    @property
+    def num_to_prefill(self) -> int:
+        """Tokens known at admission that no step has been launched for; 0 or less once it decodes."""
+        return self.num_tokens_at_admission - self.num_scheduled_tokens
+
+    @property
+    def num_in_flight_samples(self) -> int:
+        """Tokens being sampled by launched steps, not known on the host yet."""
+        return max(0, self.num_scheduled_tokens - len(self.token_ids) + 1)
 
     @property
     def output_ids(self) -> list[int]:

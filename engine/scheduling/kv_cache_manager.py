@@ -1,0 +1,99 @@
+"""Gives requests their block tables, and finds prefixes that are already computed.
+
+A block table is append-only. Of a request with block size 4 that knows 11 tokens, of which 9 have been launched::
+
+    tokens   t0 t1 t2 t3 | t4 t5 t6 t7 | t8 t9 t10 .
+    blocks   table[0]    | table[1]    | table[2]
+             full: hashed  full: hashed  not full: private to this request
+
+Only full blocks whose token ids are known and whose writing step was launched are hashed. The hash of a block is
+chained: it covers its ids and the hash of the block before it, so one look-up per block identifies a whole prefix.
+"""
+
+from array import array
+from hashlib import blake2b
+
+from engine.request import Request
+from engine.scheduling.block_pool import BlockPool
+
+
+class KVCacheManager:
+    """Block tables over one pool. Everything that changes the KV but is not a token id goes into ``Request.salt``:
+    model and KV dtype are fixed for the life of a pool."""
+
+    def __init__(self, num_blocks: int, block_size: int, prefix_cache: bool) -> None:
+        self.pool = BlockPool(num_blocks)
+        self.block_size = block_size
+        self.prefix_cache = prefix_cache
+        self.table_entries = 0  # over all live tables
+
+    def blocks_for(self, num_tokens: int) -> int:
+        """Blocks that hold the KV of ``num_tokens`` tokens."""
+        return -(-num_tokens // self.block_size)
+
+    def find_hits(self, request: Request) -> list[int]:
+        """Blocks that hold the longest known prefix: whole blocks, and never the last token, which must be computed."""
+        if not self.prefix_cache:
+            return []
+        self._extend_hashes(request, (request.num_tokens - 1) // self.block_size)
+        hits = []
+        for content in request.block_hashes[: (request.num_tokens - 1) // self.block_size]:
+            block = self.pool.find(content)
+            if block is None:
+                break
+            hits.append(block)
+        return hits
+
+    def cost(self, num_blocks: int, hits: list[int]) -> int:
+        """How many available blocks a table of ``num_blocks`` takes when it starts with ``hits``: the new ones, and
+        the hits that nobody references now."""
+        return num_blocks - sum(self.pool.refs[block] > 0 for block in hits)
+
+    def open_table(self, request: Request, hits: list[int]) -> None:
+        """Start the table of an admitted request with its hits."""
+        for block in hits:
+            self.pool.retain(block)
+        request.blocks = list(hits)
+        request.num_hashed_blocks = len(hits)
+        self.table_entries += len(hits)
+
+    def grow(self, request: Request, num_tokens: int) -> list[int]:
+        """Append blocks until ``num_tokens`` tokens fit; return the new ones."""
+        new_blocks = self.pool.take(self.blocks_for(num_tokens) - len(request.blocks))
+        request.blocks += new_blocks
+        self.table_entries += len(new_blocks)
+        return new_blocks
+
+    def hash_full_blocks(self, request: Request, num_written: int) -> bool:
+        """Register the blocks that ``num_written`` tokens fill, as far as their ids are known. True when all are."""
+        if not self.prefix_cache:
+            return True
+        full = min(num_written, request.num_tokens) // self.block_size
+        self._extend_hashes(request, full)
+        for index in range(request.num_hashed_blocks, full):
+            self.pool.register(request.blocks[index], request.block_hashes[index])
+        request.num_hashed_blocks = max(full, request.num_hashed_blocks)
+        return request.num_hashed_blocks >= num_written // self.block_size
+
+    def close_table(self, request: Request) -> None:
+        """Free the table, tail first: of a cached prefix the deepest block is then evicted first.
+
+        Full blocks keep their content. Writes of steps still in flight do not count: their results are dropped.
+        """
+        self.hash_full_blocks(request, request.num_computed_tokens)
+        self.pool.release(reversed(request.blocks))
+        self.table_entries -= len(request.blocks)
+        request.blocks = []
+        request.num_hashed_blocks = 0
+
+    def _extend_hashes(self, request: Request, num_blocks: int) -> None:
+        hashes = request.block_hashes
+        for index in range(len(hashes), num_blocks):
+            parent = hashes[-1] if hashes else b"root %d" % request.salt
+            ids = request.token_ids[index * self.block_size : (index + 1) * self.block_size]
+            hashes.append(block_hash(parent, ids))
+
+
+def block_hash(parent: bytes, token_ids: list[int]) -> bytes:
+    """Content hash of one full block behind ``parent``. Collision-resistant, ids in 64 bits each."""
+    return blake2b(parent + array("q", token_ids).tobytes(), digest_size=16).digest()

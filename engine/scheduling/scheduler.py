@@ -1,0 +1,235 @@
+"""Decides, step by step, which requests run and how many tokens each.
+
+One integer drives a request: ``num_scheduled_tokens`` (moved at launch) catches up with its tokens, and
+``num_computed_tokens`` (moved at apply) follows. ``schedule`` reads top to bottom what happens in a step; each policy
+stands in its own file: ``batching`` (when requests enter and leave), ``capacity`` (who may hold KV), ``microbatch``
+(which tokens run). Semantics follow vLLM V1 and TensorRT-LLM.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+from engine.config import SchedulingConfig
+from engine.request import Request, RequestState
+from engine.scheduling import batching, capacity
+from engine.scheduling.answers import AnswerLimits
+from engine.scheduling.capacity import Shortage
+from engine.scheduling.kv_cache_manager import KVCacheManager
+from engine.scheduling.microbatch import MicroBatchScheduler
+from engine.scheduling.plan import Launched, StepPlan
+from engine.scheduling.results import Applied, collect
+from engine.scheduling.roster import Roster
+from engine.step import StepInput, StepOutput
+from engine.trace.events import KV, Cause, Event, Op, Reason, Refuse
+
+
+class Scheduler:
+    """The queue, the rows and the blocks of one engine. Not thread-safe: the engine loop owns it.
+
+    Args:
+        config: limits and policies, with ``pool_blocks`` and ``max_model_len`` made concrete.
+        emit: takes the trace records, in the order in which the decisions took effect.
+        eos_ids: tokens that end an answer unless the request ignores them.
+    """
+
+    def __init__(
+        self, config: SchedulingConfig, emit: Callable[[Event], None], eos_ids: frozenset[int] = frozenset()
+    ) -> None:
+        self.config = config
+        self.emit = emit
+        self.answers = AnswerLimits(config, eos_ids)
+        self.kv = KVCacheManager(config.pool_blocks, config.block_size, config.prefix_cache)
+        self.gate, retire = batching.policies(config)
+        self.capacity = capacity.policy(self.kv, config)
+        self.micro_batch = MicroBatchScheduler(config)
+        self.roster = Roster(config, self.kv, self.capacity, retire, emit)
+        self._in_flight: deque[Launched] = deque()
+        self._to_hash: list[Request] = []  # may hold full blocks that are not addressable yet
+        self._step = 0
+        self._head = (-1, int(Reason.NONE), 0, 0)
+
+    # ---- requests come and go
+
+    def refusal(self, request: Request) -> Refuse | None:
+        """Why ``request`` can never run here, or None. A request that passes is sure to end."""
+        return self.answers.refusal(request)
+
+    def add(self, request: Request) -> None:
+        """Queue a request that was not refused, with the bounds of its answer made concrete."""
+        self.answers.set_on(request)
+        request.state = RequestState.WAITING
+        self.roster.enqueue(request)
+
+    def finish(self, request_id: int, cause: Cause) -> bool:
+        """End a request from outside: stop string, abort or error. False when it is unknown or has ended already."""
+        request = self.roster.find(request_id)
+        if request is None:
+            return False
+        self.roster.end(request, cause)
+        return True
+
+    def reset_prefix_cache(self) -> None:
+        """Forget all cached content. Running requests keep their own blocks."""
+        self.kv.pool.forget_all()
+        self.emit(KV(Op.RESET))
+
+    # ---- a step is planned
+
+    def schedule(self, now_ns: int) -> StepInput | None:
+        """Plan the next step and count it as launched; None when nothing can be launched now.
+
+        Running requests go first: each decoding row computes one token. Then waiting requests are admitted, and the
+        rest of the token budget is divided among prompts. None with steps in flight means: apply them first.
+        """
+        if self.steps_in_flight > self.config.steps_in_flight:
+            return None
+        plan = StepPlan()
+        self._hash_full_blocks()
+        self._plan_decodes(plan)
+        self._admit_waiting(plan, now_ns)
+        self._plan_chunks(plan)
+        return None if plan.is_empty else self._launch(plan)
+
+    def _hash_full_blocks(self) -> None:
+        """Make blocks addressable whose writing step was launched, once all their token ids are known."""
+        live = filter(batching.is_live, self._to_hash)
+        self._to_hash = [r for r in live if not self.kv.hash_full_blocks(r, r.num_scheduled_tokens)]
+
+    def _plan_decodes(self, plan: StepPlan) -> None:
+        """Every row behind its prompt computes its next token, unless it lacks a block or awaits its last result."""
+        if self.gate.forms_groups and self.roster.prefilling:  # nobody decodes before the whole group is prefilled
+            return
+        running, block_size = self.roster.running, self.config.block_size
+        ready = [r for r in running if r.num_tokens_at_admission <= r.num_scheduled_tokens < r.kv_limit]
+        if not any(map(batching.is_live, ready)):  # padded rows alone compute nothing
+            return
+        for request in [r for r in ready if r.num_scheduled_tokens == len(r.blocks) * block_size]:
+            if request.row >= 0:  # not preempted by one before it
+                self._append_block(request, plan)
+        if plan.preempted or plan.starved:
+            ready = [r for r in ready if r.num_scheduled_tokens < len(r.blocks) * block_size]
+        plan.decodes = ready
+
+    def _append_block(self, request: Request, plan: StepPlan) -> None:
+        """Give a running request, whose blocks are full, the next one. If need be the newest requests are preempted,
+        but not while results are in flight, which may free blocks: until they are applied it sits out."""
+        if not self.kv.hash_full_blocks(request, request.num_scheduled_tokens):
+            self._to_hash.append(request)
+        while not self.kv.pool.available:
+            if self._in_flight:
+                plan.starved += 1
+                return
+            plan.preempted += 1
+            if self.roster.preempt_newest(for_request=request) is request:
+                return
+        plan.add_blocks(request.row, self.kv.grow(request, request.num_scheduled_tokens + 1))
+
+    def _admit_waiting(self, plan: StepPlan, now_ns: int) -> None:
+        """Admit from the head of the queue while it fits, and note what stops the next one."""
+        waiting, prefilling = self.roster.waiting, self.roster.prefilling
+        idle = not self.roster.running and not self._in_flight
+        admissions_left = self.gate.admissions(waiting, idle, now_ns)
+        tokens_left = self.micro_batch.tokens_left(len(plan.decodes), [r.num_to_prefill for r in prefilling])
+        while waiting:
+            head = waiting[0]
+            obstacle = self._closed(plan, admissions_left, now_ns)
+            hits = [] if obstacle else self.kv.find_hits(head)
+            obstacle = obstacle or self._shortage(head, hits, tokens_left)
+            if obstacle:
+                return plan.leave_out(head, obstacle)
+            self.roster.admit_head(hits)
+            plan.admit(head)
+            plan.add_blocks(head.row, self.kv.grow(head, head.num_tokens))
+            tokens_left -= self.micro_batch.claim(head.num_to_prefill)
+            admissions_left -= 1
+        return None
+
+    def _closed(self, plan: StepPlan, admissions_left: int, now_ns: int) -> Shortage | None:
+        """Why nobody may enter now, whoever stands at the head."""
+        rows_held = len(self.roster.running)
+        if plan.preempted:
+            return Reason.PREEMPTED_THIS_STEP, plan.preempted, self.kv.pool.available
+        if plan.starved:
+            return Reason.RESULT_PENDING, plan.starved, self.steps_in_flight
+        if not admissions_left:
+            return Reason.GATE_CLOSED, *self.gate.closed(self.roster.waiting, rows_held, now_ns)
+        if not self.roster.free_rows:
+            return Reason.MAX_NUM_SEQS, rows_held + 1, self.config.max_num_seqs
+        return None
+
+    def _shortage(self, head: Request, hits: list[int], tokens_left: int) -> Shortage | None:
+        """What the head of the queue lacks to enter now: tokens of the budget (a group needs none yet), or blocks."""
+        if not self.gate.forms_groups:
+            to_prefill = head.num_tokens - len(hits) * self.config.block_size
+            if shortage := self.micro_batch.shortage(to_prefill, tokens_left):
+                return shortage
+        return self.capacity.shortage(head, hits, anything_runs=bool(self.roster.running))
+
+    def _plan_chunks(self, plan: StepPlan) -> None:
+        """Divide what the decodes left of the token budget among the prompts."""
+        prefilling = self.roster.prefilling
+        sizes = self.micro_batch.chunks([r.num_to_prefill for r in prefilling], len(plan.decodes))
+        plan.chunks = [(request, tokens) for request, tokens in zip(prefilling, sizes) if tokens]
+
+    def _launch(self, plan: StepPlan) -> StepInput:
+        """The plan becomes a step in flight, with its records."""
+        pool = self.kv.pool
+        self._step += 1
+        bucket = self.micro_batch.bucket(plan.total_tokens)
+        if pool.evicted:
+            self.emit(KV(Op.EVICT, pool.evicted))
+        record = plan.record(self.roster, self.config.token_budget, bucket, pool)
+        self.emit(record)
+        pool.evicted, pool.newly_hashed = [], {}
+        self._head = plan.head
+        step_input, launched = plan.launch(self._step, bucket)
+        self._in_flight.append(launched)
+        self._to_hash += [request for request, _ in plan.chunks]
+        self.roster.prefilling = [r for r in self.roster.prefilling if r.num_to_prefill > 0]
+        return step_input
+
+    # ---- results arrive
+
+    def apply(self, output: StepOutput, now_ns: int) -> list[Applied]:
+        """Take in the results of the oldest step in flight, and end the answers that they complete.
+
+        Rows that were preempted, finished or aborted since the launch, and padded rows, are dropped and recorded.
+        ``now_ns`` is injected as everywhere; no policy looks at it here. Raises ``RuntimeError`` out of launch order.
+        """
+        launched = self._in_flight.popleft()
+        if launched.step != output.step:
+            raise RuntimeError(f"results of step {output.step} arrived, those of step {launched.step} are due")
+        record, applied = collect(output, launched.settle(), self.answers)
+        self.emit(record)
+        for entry in applied:
+            if entry.cause:
+                self.roster.end(entry.request, entry.cause)
+        return applied
+
+    # ---- what others may ask
+
+    @property
+    def has_work(self) -> bool:
+        """Whether anything waits, runs or is in flight."""
+        return bool(self.roster.waiting or self.roster.running or self._in_flight)
+
+    @property
+    def steps_in_flight(self) -> int:
+        """Steps launched and not applied."""
+        return len(self._in_flight)
+
+    def next_wake_ns(self, now_ns: int) -> int | None:
+        """When the closed gate opens by time; None when only an arrival or a result can change anything."""
+        opens = None if self.roster.running or self._in_flight else self.gate.opens_at_ns(self.roster.waiting)
+        return None if opens is None else max(opens, now_ns)
+
+    def snapshot(self) -> dict:
+        """The whole state as plain values: what the fold of the trace must arrive at."""
+        pool = self.kv.pool
+        return self.roster.snapshot() | {
+            "step": self._step,
+            "free": pool.order(),
+            "refs": {block: count for block, count in enumerate(pool.refs) if count},
+            "hashed": pool.hashed(),
+            "head": self._head,
+        }
