@@ -1,0 +1,102 @@
+"""A recording on disk: gzip around a header (magic, schema version) and the records as they were written.
+
+It replays anywhere: the text of its tokens is in it (PIECES records), and no tokenizer or device is needed.
+"""
+
+import gzip
+import logging
+import os
+import queue
+import struct
+import threading
+import zlib
+from collections.abc import Iterable
+
+from engine.trace.events import SCHEMA_VERSION, Record, decode, encode
+
+log = logging.getLogger(__name__)
+MAGIC = b"FLTDECK\n"
+HEADER = struct.Struct("<8sI")
+
+
+def save(path: str | os.PathLike, records: Iterable[Record]) -> None:
+    """Write a recording."""
+    with gzip.open(path, "wb") as file:
+        file.write(HEADER.pack(MAGIC, SCHEMA_VERSION))
+        for record in records:
+            file.write(encode(record))
+
+
+def load(path: str | os.PathLike) -> list[Record]:
+    """The records of a recording; of a truncated one (its writer was killed) all whole records.
+
+    Raises:
+        ValueError: not a recording, or written by a newer version.
+    """
+    with open(path, "rb") as file:
+        data = _inflate(file.read(), path)
+    if len(data) < HEADER.size or not data.startswith(MAGIC):
+        raise ValueError(f"{path} is not a Flightdeck recording")
+    _, version = HEADER.unpack_from(data)
+    if version > SCHEMA_VERSION:
+        raise ValueError(f"{path} has trace version {version}; this program reads up to {SCHEMA_VERSION}: update it")
+    return _records(memoryview(data), path)
+
+
+class FileSink:
+    """Writes a recording while it runs; compressing happens in a thread of its own, not in the step loop.
+
+    When the disk fails, ``write`` raises (a ``Recorder`` counts that) and nothing piles up.
+    """
+
+    def __init__(self, path: str | os.PathLike) -> None:
+        self._file = gzip.GzipFile(path, "wb", compresslevel=6)
+        self._file.write(HEADER.pack(MAGIC, SCHEMA_VERSION))
+        self._error: OSError | None = None
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._drain, name="trace-file", daemon=True)
+        self._thread.start()
+
+    def write(self, data: bytes) -> None:
+        """Queue one encoded record."""
+        if self._error is not None:
+            raise self._error
+        self._queue.put(data)
+
+    def close(self) -> None:
+        """Write what is queued and end the file. Call it once, after the last ``write``. Raises ``OSError``."""
+        self._queue.put(None)
+        self._thread.join()
+        self._file.close()
+        if self._error is not None:
+            raise self._error
+
+    def _drain(self) -> None:
+        while (data := self._queue.get()) is not None:
+            try:
+                self._file.write(data)
+            except OSError as error:
+                self._error = error
+
+
+def _inflate(data: bytes, path: str | os.PathLike) -> bytes:
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        return inflater.decompress(data) + inflater.flush()
+    except zlib.error as error:
+        raise ValueError(f"{path} is not a Flightdeck recording ({error})") from None
+
+
+def _records(data: memoryview, path: str | os.PathLike) -> list[Record]:
+    records, offset = [], HEADER.size
+    while offset < len(data):
+        try:
+            record, end = decode(data, offset)
+        except struct.error:
+            end = len(data) + 1
+        if end > len(data):
+            log.warning("%s ends inside a record (its writer was interrupted); %d records read", path, len(records))
+            break
+        records.append(record)
+        offset = end
+    return records

@@ -1,0 +1,209 @@
+"""One function per kind of record: how it changes a ``State``. STEP and APPLY are in ``fold_steps``."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine.trace import views
+from engine.trace.events import (
+    KV,
+    Admit,
+    Apply,
+    Arrive,
+    Cause,
+    Cmd,
+    Event,
+    Keyframe,
+    Leave,
+    Op,
+    Pieces,
+    Refuse,
+    Run,
+    Step,
+    Time,
+)
+from engine.trace.fold_steps import on_apply, on_step
+from engine.trace.keyframe import load
+from engine.trace.pool_view import PoolView
+from engine.trace.views import Happening, RequestView, Times
+
+if TYPE_CHECKING:
+    from engine.trace.state import State
+
+KEEP_ENDED = 4096  # ended requests that a state remembers
+
+
+def _on_run(state: "State", event: Run) -> None:
+    state.run = event.data
+    state.pool = PoolView(state.limit("pool_blocks"))
+
+
+def _on_arrive(state: "State", event: Arrive) -> None:
+    prompt = list(event.prompt_ids)
+    state.requests[event.request] = RequestView(
+        id=event.request,
+        name=event.name.decode(errors="replace"),
+        prompt_length=len(prompt),
+        max_tokens=event.max_tokens,
+        priority=event.priority,
+        seed=event.seed,
+        token_ids=prompt,
+        num_tokens=len(prompt),
+        arrived_ns=state.t_ns,
+    )
+    state.mine.add(event.request)
+    state.totals.arrived += 1
+    state.waiting.insert(_place_in_queue(state, event.priority), event.request)
+
+
+def _place_in_queue(state: "State", priority: int) -> int:
+    # By priority, then arrival; preempted requests stay in front of all.
+    place = len(state.waiting)
+    while place > 0:
+        ahead = state.requests[state.waiting[place - 1]]
+        if ahead.state == views.PREEMPTED or ahead.priority <= priority:
+            break
+        place -= 1
+    return place
+
+
+def _on_refuse(state: "State", event: Refuse) -> None:
+    view = state.own(event.request)
+    state.waiting.remove(event.request)
+    view.state, view.ended_ns = views.REFUSED, state.t_ns
+    state.totals.refused += 1
+    _happened(state, "refuse", event.request, event.need, event.have, event.reason)
+    _forget_oldest(state, event.request)
+
+
+def _on_admit(state: "State", event: Admit) -> None:
+    view = state.own(event.request)
+    state.waiting.remove(event.request)
+    state.running.append(event.request)
+    state.rows[event.row] = event.request
+    view.state, view.row, view.epoch = views.RUNNING, event.row, event.epoch
+    view.num_computed = view.num_scheduled = view.num_cached = event.hit_tokens
+    view.cached_total += event.hit_tokens
+    view.blocks = list(event.hit_blocks)
+    for block in event.hit_blocks:
+        state.pool.share(block, event.request)
+    if view.admitted_ns < 0:
+        view.admitted_ns = state.t_ns
+    state.totals.admitted += 1
+    state.totals.cached_tokens += event.hit_tokens
+    _decided(state, "resume" if event.resumed else "admit", event.request, event.hit_tokens, len(event.hit_blocks))
+    if event.hit_tokens:
+        _decided(state, "hit", event.request, event.hit_tokens, len(event.hit_blocks))
+
+
+def _on_leave(state: "State", event: Leave) -> None:
+    view = state.own(event.request)
+    view.epoch = event.epoch
+    if event.cause == Cause.PREEMPT:
+        _give_back(state, view)
+        _preempt(state, view, event)
+    else:
+        if view.row < 0:
+            state.waiting.remove(event.request)
+        if not view.has_ended:
+            _end(state, view, event)
+        if not event.keeps_row:
+            _give_back(state, view)
+            _forget_oldest(state, event.request)
+
+
+def _preempt(state: "State", view: RequestView, event: Leave) -> None:
+    view.computed_peak = max(view.computed_peak, view.num_computed)
+    view.num_computed = view.num_scheduled = 0
+    view.state = views.PREEMPTED
+    view.preemptions += 1
+    view.lost_tokens += event.lost_tokens
+    state.waiting.insert(0, view.id)
+    state.totals.preemptions += 1
+    _decided(state, "preempt", view.id, event.need, event.have, event.for_request, event.lost_tokens)
+
+
+def _end(state: "State", view: RequestView, event: Leave) -> None:
+    aborted = event.cause in (Cause.ABORT, Cause.ERROR)
+    view.state = views.ABORTED if aborted else views.FINISHED
+    view.cause, view.ended_ns = event.cause, state.t_ns
+    state.totals.aborted += aborted
+    state.totals.finished += not aborted
+    _happened(state, "abort" if aborted else "finish", view.id, view.num_output, event.cause)
+
+
+def _give_back(state: "State", view: RequestView) -> None:
+    state.pool.release(reversed(view.blocks))
+    view.blocks = []
+    if view.row >= 0:
+        state.running.remove(view.id)
+        del state.rows[view.row]
+        state.decode_rows.pop(view.row, None)
+        view.row = -1
+
+
+def _forget_oldest(state: "State", request: int) -> None:
+    state.ended.append(request)
+    if len(state.ended) > KEEP_ENDED:
+        del state.requests[state.ended.popleft()]
+
+
+def _on_time(state: "State", event: Time) -> None:
+    state.times = Times(event.of_step, event.gpu_us, event.idle_us, event.schedule_us, event.launch_us, event.apply_us)
+
+
+def _on_kv(state: "State", event: KV) -> None:
+    if event.op == Op.RESET:
+        state.pool.forget_all()
+    else:
+        state.pool.forget(event.blocks)
+        state.totals.evictions += len(event.blocks)
+        _decided(state, "evict", -1, len(event.blocks))
+
+
+def _on_cmd(state: "State", event: Cmd) -> None:
+    if event.op in (Op.PAUSE, Op.RESUME):
+        state.paused = event.op == Op.PAUSE
+        _happened(state, "pause" if state.paused else "resume_cmd", -1)
+
+
+def _on_pieces(state: "State", event: Pieces) -> None:
+    at = 0
+    for token, length in zip(event.token_ids, event.lengths):
+        state.pieces[token] = event.data[at : at + length]
+        at += length
+
+
+def _on_keyframe(state: "State", event: Keyframe) -> None:
+    # A state that has seen everything needs no keyframe.
+    if not state.run:
+        load(state, event)
+
+
+def _happened(state: "State", kind: str, request: int, need: int = 0, have: int = 0, other: int = -1) -> None:
+    happening = Happening(state.step.number, kind, request, need, have, other)
+    state.events.append(happening)
+    state.step.happened = [*state.step.happened, happening]
+
+
+def _decided(
+    state: "State", kind: str, request: int, need: int = 0, have: int = 0, other: int = -1, lost: int = 0
+) -> None:
+    happening = Happening(state.step.number + 1, kind, request, need, have, other, lost)
+    state.events.append(happening)
+    state.pending.append(happening)
+
+
+FOLD: dict[type, Callable[["State", Event], None]] = {
+    Run: _on_run,
+    Arrive: _on_arrive,
+    Refuse: _on_refuse,
+    Admit: _on_admit,
+    Leave: _on_leave,
+    Step: on_step,
+    Apply: on_apply,
+    Time: _on_time,
+    KV: _on_kv,
+    Cmd: _on_cmd,
+    Pieces: _on_pieces,
+    Keyframe: _on_keyframe,
+}
