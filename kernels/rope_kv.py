@@ -1,0 +1,163 @@
+"""Rotary embedding, optional per-head q/k norm and the write into the paged cache, in one pass over the qkv product.
+
+Per token: q and k are normalised per head (Qwen3; skipped for Llama), rotated by the token's position (pairs are
+(i, i + D/2), as in Hugging Face's Llama and Qwen), k and v go to their slot of the cache, q comes back. A slot below 0
+belongs to padding and writes nothing.
+
+Fused because each value is touched once: every element of qkv is read once and written once. Four separate passes
+(norm, rotate, write k, write v) would move about three times the bytes and launch four times.
+"""
+
+import torch
+
+from kernels.backend import check_rows, check_same_device, jit, tl, triton, use_triton
+from kernels.rmsnorm import rmsnorm_reference
+
+
+def rope_write_kv_reference(
+    qkv: torch.Tensor,
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+    cos_sin: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    q_norm: torch.Tensor | None = None,
+    k_norm: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    *,
+    num_q_heads: int,
+    num_kv_heads: int,
+) -> torch.Tensor:
+    """What ``rope_write_kv`` computes, in plain PyTorch."""
+    heads = qkv.unflatten(-1, (num_q_heads + 2 * num_kv_heads, -1))  # (T, Hq + 2 Hkv, D)
+    q, k, v = heads.split((num_q_heads, num_kv_heads, num_kv_heads), dim=1)
+    if q_norm is not None:
+        q = rmsnorm_reference(q.float(), q_norm, eps)
+    if k_norm is not None:
+        k = rmsnorm_reference(k.float(), k_norm, eps)
+    cos, sin = cos_sin[positions].unsqueeze(1).chunk(2, dim=-1)  # (T, 1, D/2) each
+    q, k = _rotate(q.float(), cos, sin), _rotate(k.float(), cos, sin)
+    _write(k_cache, k, slots)
+    _write(v_cache, v, slots)
+    return q.to(qkv.dtype)
+
+
+def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    low, high = x.chunk(2, dim=-1)
+    return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1)
+
+
+def _write(cache: torch.Tensor, x: torch.Tensor, slots: torch.Tensor) -> None:
+    real = slots >= 0
+    if not bool(real.all()):
+        x, slots = x[real], slots[real]
+    block_size = cache.shape[2]
+    cache[slots // block_size, :, slots % block_size] = x.to(cache.dtype)
+
+
+@jit
+def _norm_rotate(low, high, norm_ptr, half_col, half, cos, sin, eps, NORM: tl.constexpr):
+    """RMSNorm (optional) and rotation of heads whose halves are ``low`` and ``high`` (heads, HALF), fp32."""
+    if NORM:
+        scale = tl.rsqrt((tl.sum(low * low, axis=1) + tl.sum(high * high, axis=1)) / (2 * half) + eps)[:, None]
+        low *= scale * tl.load(norm_ptr + half_col, mask=half_col < half, other=0.0).to(tl.float32)
+        high *= scale * tl.load(norm_ptr + half + half_col, mask=half_col < half, other=0.0).to(tl.float32)
+    return low * cos - high * sin, high * cos + low * sin
+
+
+@jit
+def _rope_write_kv_kernel(
+    qkv_ptr, position_ptr, slot_ptr, cos_sin_ptr, q_norm_ptr, k_norm_ptr, q_ptr, k_cache_ptr, v_cache_ptr,
+    qkv_stride, cos_sin_stride, eps,
+    k_stride_block, k_stride_head, k_stride_token, v_stride_block, v_stride_head, v_stride_token,
+    NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, GROUP_PAD: tl.constexpr,
+    HEAD_DIM: tl.constexpr, HALF_PAD: tl.constexpr, BLOCK_SIZE: tl.constexpr, NORM: tl.constexpr,
+):  # fmt: skip
+    """One token and one KV head per program: GROUP q heads, one k head and one v head."""
+    token, kv_head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    HALF: tl.constexpr = HEAD_DIM // 2
+    col = tl.arange(0, HALF_PAD)[None, :]
+    in_col = col < HALF
+    position = tl.load(position_ptr + token).to(tl.int64)
+    slot = tl.load(slot_ptr + token).to(tl.int64)
+    cos = tl.load(cos_sin_ptr + position * cos_sin_stride + col, mask=in_col, other=0.0)
+    sin = tl.load(cos_sin_ptr + position * cos_sin_stride + HALF + col, mask=in_col, other=0.0)
+
+    member = tl.arange(0, GROUP_PAD)[:, None]
+    in_q = (member < GROUP) & in_col
+    head = (kv_head * GROUP + member) * HEAD_DIM + col
+    q_low = tl.load(qkv_ptr + token * qkv_stride + head, mask=in_q, other=0.0).to(tl.float32)
+    q_high = tl.load(qkv_ptr + token * qkv_stride + head + HALF, mask=in_q, other=0.0).to(tl.float32)
+    q_low, q_high = _norm_rotate(q_low, q_high, q_norm_ptr, col, HALF, cos, sin, eps, NORM)
+    q_out = q_ptr + token * (NUM_KV_HEADS * GROUP * HEAD_DIM) + head
+    tl.store(q_out, q_low.to(q_ptr.dtype.element_ty), mask=in_q)
+    tl.store(q_out + HALF, q_high.to(q_ptr.dtype.element_ty), mask=in_q)
+
+    k_in = qkv_ptr + token * qkv_stride + (NUM_KV_HEADS * GROUP + kv_head) * HEAD_DIM + col
+    v_in = k_in + NUM_KV_HEADS * HEAD_DIM
+    k_low = tl.load(k_in, mask=in_col, other=0.0).to(tl.float32)
+    k_high = tl.load(k_in + HALF, mask=in_col, other=0.0).to(tl.float32)
+    k_low, k_high = _norm_rotate(k_low, k_high, k_norm_ptr, col, HALF, cos, sin, eps, NORM)
+    real = in_col & (slot >= 0)
+    block, offset = slot // BLOCK_SIZE, slot % BLOCK_SIZE
+    k_out = k_cache_ptr + block * k_stride_block + kv_head * k_stride_head + offset * k_stride_token + col
+    v_out = v_cache_ptr + block * v_stride_block + kv_head * v_stride_head + offset * v_stride_token + col
+    tl.store(k_out, k_low.to(k_cache_ptr.dtype.element_ty), mask=real)
+    tl.store(k_out + HALF, k_high.to(k_cache_ptr.dtype.element_ty), mask=real)
+    v_type = v_cache_ptr.dtype.element_ty
+    tl.store(v_out, tl.load(v_in, mask=real, other=0.0).to(v_type), mask=real)
+    tl.store(v_out + HALF, tl.load(v_in + HALF, mask=real, other=0.0).to(v_type), mask=real)
+
+
+def rope_write_kv(
+    qkv: torch.Tensor,
+    positions: torch.Tensor,
+    slots: torch.Tensor,
+    cos_sin: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    q_norm: torch.Tensor | None = None,
+    k_norm: torch.Tensor | None = None,
+    eps: float = 1e-6,
+    *,
+    num_q_heads: int,
+    num_kv_heads: int,
+    backend: str | None = None,
+) -> torch.Tensor:
+    """Norm and rotate q and k, write k and v to their slots, return q.
+
+    Args:
+        qkv: (T, (Hq + 2 Hkv) D), q heads, then k heads, then v heads; any row stride. Not changed.
+        positions: (T,) integers, all within ``cos_sin`` (0 for padding).
+        slots: (T,) integers, ``block_id * block_size + offset``; below 0: nothing is written.
+        cos_sin: fp32 (max_position, D), cosines of the D/2 frequencies, then sines.
+        k_cache, v_cache: (blocks, Hkv, block_size, D), any strides but a contiguous last dimension.
+        q_norm, k_norm: (D,) weights of the per-head RMSNorm, or None.
+
+    Returns:
+        q, (T, Hq, D), contiguous, of the dtype of ``qkv``.
+
+    Raises:
+        ValueError: on the Triton path, for a last dimension that is not contiguous.
+    """
+    if not use_triton(backend, qkv):
+        return rope_write_kv_reference(
+            qkv, positions, slots, cos_sin, k_cache, v_cache, q_norm, k_norm, eps,
+            num_q_heads=num_q_heads, num_kv_heads=num_kv_heads,
+        )  # fmt: skip
+    check_rows(qkv=qkv, cos_sin=cos_sin, k_cache=k_cache, v_cache=v_cache, q_norm=q_norm, k_norm=k_norm)
+    check_same_device(qkv, positions=positions, slots=slots, cos_sin=cos_sin, k_cache=k_cache, v_cache=v_cache)
+    if (q_norm is None) != (k_norm is None):
+        raise ValueError("q_norm and k_norm: both or neither")
+    num_tokens, head_dim, group = qkv.shape[0], k_cache.shape[3], num_q_heads // num_kv_heads
+    q = torch.empty((num_tokens, num_q_heads, head_dim), dtype=qkv.dtype, device=qkv.device)
+    if num_tokens:
+        half_pad, group_pad = triton.next_power_of_2(head_dim // 2), triton.next_power_of_2(group)
+        unused = cos_sin  # a valid address for weights that are never read
+        _rope_write_kv_kernel[(num_tokens, num_kv_heads)](
+            qkv, positions, slots, cos_sin, unused if q_norm is None else q_norm, unused if k_norm is None else k_norm,
+            q, k_cache, v_cache, qkv.stride(0), cos_sin.stride(0), eps, *k_cache.stride()[:3], *v_cache.stride()[:3],
+            NUM_KV_HEADS=num_kv_heads, GROUP=group, GROUP_PAD=group_pad, HEAD_DIM=head_dim, HALF_PAD=half_pad,
+            BLOCK_SIZE=k_cache.shape[2], NORM=q_norm is not None, num_warps=1 if group_pad * half_pad <= 256 else 4,
+        )  # fmt: skip
+    return q

@@ -1,0 +1,103 @@
+"""Compiles every Triton kernel to cubin without a GPU and prints one JSON line per kernel and architecture.
+
+Runs in a process of its own (``TRITON_INTERPRET`` must be unset: the interpreter patches what the compiler needs).
+"""
+
+import json
+import sys
+
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+
+from kernels import decode, filters, prefill, rmsnorm, rope_kv, sampling, silu_mul, staging
+
+ARCHITECTURES = (80, 90, 100)
+HEADS = {"GROUP": 4, "HEAD_DIM": 128, "DIM_PAD": 128, "BLOCK_SIZE": 16}
+ODD_HEADS = {"GROUP": 7, "HEAD_DIM": 80, "DIM_PAD": 128, "BLOCK_SIZE": 24}
+DECODE = {"GROUP_PAD": 16, "BLOCK_N": 64, "SPLITS": 4, "UPCAST": False}
+PREFILL = {"BLOCK_M": 128, "BLOCK_N": 64, "ROWS_PAD": 256, "UPCAST": False}
+LARGE = {"HEAD_DIM": 256, "DIM_PAD": 256}
+FP32_MODEL = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), "fp32")
+
+# name: kernel, types of its pointers by parameter name (bf16 when absent), constants, warps, stages
+CASES = {
+    "rmsnorm": (rmsnorm._rmsnorm_kernel, {}, {"ADD": False, "ROWS": 4, "BLOCK": 1024}, 4, 3),
+    "add_rmsnorm": (rmsnorm._rmsnorm_kernel, {}, {"ADD": True, "ROWS": 1, "BLOCK": 8192}, 8, 3),
+    "silu_mul": (silu_mul._silu_mul_kernel, {}, {"BLOCK": 1024}, 4, 3),
+    "rope_write_kv": (
+        rope_kv._rope_write_kv_kernel,
+        {"position_ptr": "i32", "slot_ptr": "i32", "cos_sin_ptr": "fp32"},
+        {"NUM_KV_HEADS": 8, "GROUP": 3, "GROUP_PAD": 4, "HEAD_DIM": 80, "HALF_PAD": 64, "BLOCK_SIZE": 16, "NORM": True},
+        1,
+        3,
+    ),
+    "decode": (decode._decode_kernel, {}, HEADS | DECODE, 4, 3),
+    "decode_unsplit": (decode._decode_kernel, {}, HEADS | DECODE | {"SPLITS": 1}, 4, 3),
+    "decode_odd": (decode._decode_kernel, {}, ODD_HEADS | DECODE, 4, 3),
+    "decode_large": (decode._decode_kernel, {}, HEADS | DECODE | LARGE | {"BLOCK_N": 32}, 4, 3),
+    "decode_fp32": (decode._decode_kernel, FP32_MODEL, HEADS | DECODE | LARGE | {"BLOCK_N": 32}, 8, 2),
+    "prefill_fp32": (
+        prefill._prefill_kernel,
+        FP32_MODEL,
+        HEADS | PREFILL | LARGE | {"BLOCK_M": 32, "BLOCK_N": 32},
+        8,
+        2,
+    ),
+    "decode_reduce": (
+        decode._decode_reduce_kernel,
+        {},
+        {"HEAD_DIM": 80, "DIM_PAD": 128, "SPLITS": 5, "SPLITS_PAD": 8},
+        2,
+        3,
+    ),
+    "prefill": (prefill._prefill_kernel, {}, HEADS | PREFILL, 8, 3),
+    "prefill_odd": (prefill._prefill_kernel, {}, ODD_HEADS | PREFILL, 8, 3),
+    "prefill_large": (prefill._prefill_kernel, {}, HEADS | PREFILL | LARGE | {"BLOCK_N": 32}, 8, 2),
+    "pivots": (filters._pivots_kernel, {}, {"SHIFT": 16, "BLOCK": 4096}, 16, 3),
+    "sample": (sampling._sample_kernel, {}, {"LANE": 1024, "FILTER": True}, 4, 3),
+    "sample_plain": (sampling._sample_kernel, {}, {"LANE": 1024, "FILTER": False}, 4, 3),
+    "sample_reduce": (sampling._sample_reduce_kernel, {}, {"SPANS_PAD": 64}, 1, 3),
+    "penalties": (sampling._penalties_kernel, {"logits_ptr": "fp32"}, {"BLOCK": 1024}, 4, 3),
+    "stage": (staging._stage_kernel, {}, {"BLOCK_SIZE": 16, "HALVINGS": 9, "BLOCK": 128}, 4, 3),
+}
+FP32 = {
+    "temperature_ptr", "top_p_ptr", "min_p_ptr", "pivot_ptr", "score_ptr", "partial_ptr", "lse_ptr",
+    "repetition_ptr", "presence_ptr", "frequency_ptr",
+}  # fmt: skip
+INT32 = {
+    "table_ptr", "query_start_ptr", "context_ptr", "position_ptr", "top_k_ptr", "token_ptr", "count_ptr",
+    "row_ptr", "start_ptr", "slot_ptr", "seat_ptr", "last_ptr",
+}  # fmt: skip
+SIZES = ("hidden", "width", "vocab")  # multiples of 16 in real models: loads of 16 bytes depend on it
+OTHER = {"seed_ptr": "i64", "prompt_ptr": "i8", "eps": "fp32", "scale_log2": "fp32"}
+
+
+def type_of(name: str, pointers: dict[str, str], constants: dict[str, object]) -> str:
+    """Signature entry of a kernel parameter."""
+    if name in constants:
+        return "constexpr"
+    if not name.endswith("_ptr"):
+        return OTHER.get(name, "i32")
+    default = "fp32" if name in FP32 else "i32" if name in INT32 else OTHER.get(name, "bf16")
+    return f"*{pointers.get(name, default)}"
+
+
+def compile_case(name: str, arch: int) -> dict[str, object]:
+    """Shared memory and cubin size of one case, or the error that the compiler raised."""
+    kernel, pointers, constants, warps, stages = CASES[name]
+    signature = {p: type_of(p, pointers, constants) for p in kernel.arg_names}
+    values = {(kernel.arg_names.index(k),): v for k, v in constants.items()}
+    aligned = [i for i, p in enumerate(kernel.arg_names) if p.endswith("_ptr") or "stride" in p or p in SIZES]
+    attributes = {(i,): [["tt.divisibility", 16]] for i in aligned}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=values, attrs=attributes)
+    try:
+        built = compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps, "num_stages": stages})
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+    return {"shared": built.metadata.shared, "cubin": len(built.asm["cubin"])}
+
+
+if __name__ == "__main__":
+    for case in sys.argv[1:] or CASES:
+        for target in ARCHITECTURES:
+            print(json.dumps({"kernel": case, "arch": target, **compile_case(case, target)}), flush=True)

@@ -1,0 +1,164 @@
+"""The compiled kernels on a GPU: every case of the other backends, then full shapes against fp32 formulas."""
+
+import pytest
+import torch
+
+from kernels.attention import paged_attention
+from kernels.rmsnorm import add_rmsnorm, rmsnorm
+from kernels.rope_kv import rope_write_kv
+from kernels.sampling import sample, sample_reference
+from kernels.silu_mul import silu_mul
+from kernels.staging import stage
+from tests.kernels.attention_cases import *  # noqa: F403
+from tests.kernels.attention_cases import attend
+from tests.kernels.inputs import Target, close, paged_batch, poisoned
+from tests.kernels.layer_cases import *  # noqa: F403
+from tests.kernels.layer_cases import EPS, unit
+from tests.kernels.sampling_cases import *  # noqa: F403
+
+pytestmark = pytest.mark.gpu
+GPU = Target("cuda", "triton")
+BF16 = torch.bfloat16
+
+
+@pytest.fixture
+def target():
+    return GPU
+
+
+def random(*shape, dtype=BF16):
+    return torch.randn(*shape, device="cuda", dtype=dtype)
+
+
+def contexts(count, longest, seed=0):
+    """Ragged lengths, the longest and 1 among them."""
+    draw = torch.Generator().manual_seed(seed)
+    return [longest, 1, *torch.randint(1, longest, (count - 2,), generator=draw).tolist()]
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, BF16), ids=str)
+@pytest.mark.parametrize(
+    ("count", "longest", "heads", "head_dim"),
+    (
+        (64, 2048, (32, 8), 128), (256, 1024, (16, 8), 128), (32, 700, (14, 2), 64),
+        (8, 3000, (8, 1), 256), (9, 999, (6, 2), 80),
+    ),
+    ids=str,
+)  # fmt: skip
+def test_decode_full_shapes(count, longest, heads, head_dim, dtype):
+    """Ragged decode batches with the heads of real models."""
+    rows = [(1, context) for context in contexts(count, longest)]
+    batch = paged_batch(rows, GPU, heads=heads, head_dim=head_dim, dtype=dtype)
+    close(attend(batch, GPU), batch.expected())
+
+
+def test_one_long_row():
+    """32k of context in one row: the shares fill the device and merge."""
+    batch = paged_batch([(1, 32768)], GPU, heads=(32, 8), head_dim=128, dtype=BF16)
+    close(attend(batch, GPU), batch.expected())
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, BF16), ids=str)
+@pytest.mark.parametrize("head_dim", (64, 96, 128, 256))
+def test_prefill_and_mixed_full_shapes(head_dim, dtype):
+    """Whole prompts, a chunk far behind its beginning, and decode rows beside them."""
+    rows = [(2048, 2048), (512, 3000), (1, 1500), (17, 17), (1, 0), (129, 1153)]
+    batch = paged_batch(rows, GPU, heads=(16, 4), head_dim=head_dim, dtype=dtype, tail=5)
+    close(attend(batch, GPU), batch.expected())
+
+
+def test_fp32_attention_is_not_tf32():
+    """fp32 models are exact enough for token parity: no silent 10-bit products."""
+    batch = paged_batch([(1, 900), (100, 700)], GPU, heads=(8, 2), head_dim=128)
+    close(attend(batch, GPU), batch.expected())
+
+
+def test_offsets_beyond_32_bits():
+    """The first and the last blocks of a pool of more than 2^31 elements give the same bits (C-01)."""
+    block_size, kv_heads, head_dim = 16, 8, 128
+    blocks = 2**31 // (block_size * kv_heads * head_dim) + 16
+    caches = [torch.empty(blocks, kv_heads, block_size, head_dim, device="cuda", dtype=BF16) for _ in "kv"]
+    for cache in caches:
+        cache[:5] = torch.nan
+    tokens, q_heads = 40, 32
+    qkv, cos_sin = random(tokens, (q_heads + 2 * kv_heads) * head_dim), random(64, head_dim, dtype=torch.float32)
+    positions = torch.arange(tokens, device="cuda", dtype=torch.int32)
+    answers = []
+    for ids in ([1, 2, 3], [blocks - 3, blocks - 2, blocks - 1]):
+        table = torch.tensor([ids], dtype=torch.int32, device="cuda")
+        slots = table[0].long().repeat_interleave(block_size)[:tokens] * block_size + positions % block_size
+        q = rope_write_kv(
+            qkv, positions, slots.int(), cos_sin, *caches, num_q_heads=q_heads, num_kv_heads=kv_heads, backend="triton"
+        )
+        starts, lens = (torch.tensor(x, dtype=torch.int32, device="cuda") for x in ([0, tokens], [tokens]))
+        answers.append(paged_attention(q, *caches, table, starts, lens, head_dim**-0.5, tokens, backend="triton"))
+    assert answers[0].isfinite().all() and torch.equal(*answers)
+    assert all(cache[0].isnan().all() and cache[4].isnan().all() for cache in caches)
+
+
+def test_a_graph_replays_other_lengths():
+    """Grids depend on shapes only: a graph captured on padding rows serves any lengths afterwards."""
+    batch = paged_batch([(1, context) for context in contexts(8, 500)], GPU, heads=(8, 2), head_dim=128, dtype=BF16)
+    rows, starts = (torch.full((8,), fill, dtype=torch.int32, device="cuda") for fill in (-1, 0))
+    query_starts = torch.arange(9, dtype=torch.int32, device="cuda")
+    tables = batch.block_tables.clone()
+
+    def step():
+        staged = stage(rows, starts, query_starts, tables, 16, 8, backend="triton")
+        arguments = batch.q, batch.k_cache, batch.v_cache, tables, query_starts, staged.context_lens
+        return paged_attention(*arguments, 128**-0.5, 1, backend="triton")
+
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = step()
+    graph.replay()
+    assert out.eq(0).all()
+    rows.copy_(torch.arange(8))
+    starts.copy_(batch.context_lens - 1)
+    graph.replay()
+    close(out, batch.expected())
+
+
+@pytest.mark.parametrize("shape", ((8192, 4096), (32768, 1024), (256, 8192), (1, 4096), (3001, 2560)), ids=str)
+def test_norms_full_shapes(shape):
+    """The widths of real models, many rows and one."""
+    x, before, weight = random(*shape), random(*shape), random(shape[1])
+    residual = before.clone()
+    with poisoned():
+        y, z = rmsnorm(x, weight, EPS, backend="triton"), add_rmsnorm(x, residual, weight, EPS, backend="triton")
+    close(y, unit(x) * weight.double())
+    assert torch.equal(residual, x + before)
+    close(z, unit(residual) * weight.double())
+
+
+@pytest.mark.parametrize("shape", ((8192, 14336), (32768, 3072), (1, 3072)), ids=str)
+def test_silu_mul_full_shapes(shape):
+    """Gate and up halves of real models."""
+    gate_up = random(shape[0], 2 * shape[1])
+    gate, up = gate_up.float().chunk(2, -1)
+    with poisoned():
+        y = silu_mul(gate_up, backend="triton")
+    close(y, gate * gate.sigmoid() * up, BF16)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, BF16), ids=str)
+def test_sampling_of_a_wide_vocabulary(dtype):
+    """256 rows of 151,936 logits: greedy is argmax; drawn tokens are the reference's, rounding of near ties apart."""
+    rows, vocab = 256, 151936
+    logits = (random(rows, vocab, dtype=torch.float32) * 3).to(dtype)
+    seeds = torch.arange(rows, device="cuda") * 1234567891011 - 5
+    positions = torch.arange(rows, device="cuda", dtype=torch.int32)
+    zero, one = torch.zeros(rows, device="cuda"), torch.ones(rows, device="cuda")
+    greedy = sample(logits, zero, positions, one, zero, seeds, positions, True, backend="triton")
+    assert logits.gather(1, greedy[:, None].long()).eq(logits.amax(1, keepdim=True)).all()
+    top_k = torch.where(positions % 2 == 0, 50, 0).int()
+    for plain in (True, False):
+        arguments = logits, 0.8 * one, top_k, 0.95 * one, 0.001 * one, seeds, positions, plain
+        assert (sample(*arguments, backend="triton") == sample_reference(*arguments)).float().mean() > 0.97
+
+
+def test_default_backend_is_triton():
+    """On this device a launcher without ``backend`` runs the kernel: same bits."""
+    x, weight = random(16, 512), random(512)
+    assert torch.equal(rmsnorm(x, weight, EPS), rmsnorm(x, weight, EPS, backend="triton"))
