@@ -1,0 +1,88 @@
+"""The KV pool: keys and values of every layer, cut into blocks.
+
+    block        0            1            2     ...  pool_blocks
+    content   reserved,   slots B..2B   slots 2B..
+              never read
+
+A slot is ``block_id * block_size + offset``; the same block id means the same place in every layer.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+from engine.errors import OutOfMemory
+from engine.worker.spec import ModelSpec
+
+GIB = 1024**3
+CPU_POOL_BYTES = GIB  # what an automatic pool takes at most where memory is shared with everything else
+
+
+class KVCache:
+    """One pair of tensors ``[pool_blocks + 1, Hkv, block_size, D]`` per layer."""
+
+    def __init__(self, spec: ModelSpec, pool_blocks: int, block_size: int, device: torch.device) -> None:
+        self.pool_blocks, self.block_size = pool_blocks, block_size
+        shape = (2, spec.num_layers, pool_blocks + 1, spec.num_kv_heads, block_size, spec.head_dim)
+        self.data = torch.zeros(shape, dtype=spec.kv_dtype, device=device)
+        self.layers: list[tuple[Tensor, Tensor]] = list(zip(self.data[0], self.data[1]))
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes on the device."""
+        return self.data.numel() * self.data.itemsize
+
+
+def allocate(spec: ModelSpec, pool_blocks: int, block_size: int, device: torch.device) -> KVCache:
+    """The pool, or ``OutOfMemory`` saying how many blocks too many were asked for."""
+    try:
+        return KVCache(spec, pool_blocks, block_size, device)
+    except (torch.OutOfMemoryError, RuntimeError) as error:
+        if device.type == "cuda" and not isinstance(error, torch.OutOfMemoryError):
+            raise
+        block_bytes = spec.kv_bytes_per_token * block_size
+        short = block_bytes * (pool_blocks + 1) - free_bytes(device)
+        blocks = max(1, math.ceil(short / block_bytes))
+        raise OutOfMemory("pool_blocks", f"at least {blocks:,} blocks ({blocks * block_bytes / GIB:.2f} GiB)") from None
+
+
+def blocks_within(free: int, activations: int, fraction: float, block_bytes: int) -> int:
+    """Blocks that fit into ``fraction`` of the bytes ``free`` after the weights, less the activation peak.
+
+    Only what is free *now* counts, so memory of other processes is respected. One block more than the result is
+    allocated (block 0). Raises ``OutOfMemory`` when not even one block fits.
+    """
+    budget = int(free * fraction) - activations
+    blocks = budget // block_bytes - 1
+    if blocks < 1:
+        short = 2 * block_bytes - budget
+        raise OutOfMemory(
+            "token_budget, the model or the memory of other processes",
+            f"at least {short / GIB:.2f} GiB (free {free / GIB:.2f} GiB x {fraction:g}, activations"
+            f" {activations / GIB:.2f} GiB, one block {block_bytes / GIB:.4f} GiB)",
+        )
+    return blocks
+
+
+def automatic_cpu_blocks(spec: ModelSpec, block_size: int, max_num_seqs: int) -> int:
+    """Enough for every row at full context, within ``CPU_POOL_BYTES``."""
+    block_bytes = spec.kv_bytes_per_token * block_size
+    return max(1, min(max_num_seqs * math.ceil(spec.max_model_len / block_size), CPU_POOL_BYTES // block_bytes))
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that could be allocated now, as the driver or the operating system says."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        return torch.cuda.mem_get_info(device)[0]
+    return _available_memory()
+
+
+def _available_memory() -> int:
+    """Main memory available without swapping (Linux; elsewhere a cautious 4 GiB)."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return 4 * GIB

@@ -1,0 +1,101 @@
+"""One decoder layer: its weights, and the operations that a token passes through."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from engine.worker.spec import LinearSpec, ModelSpec
+from engine.worker.step_batch import StepBatch
+from kernels.attention import paged_attention
+from kernels.rmsnorm import add_rmsnorm, rmsnorm
+from kernels.rope_kv import rope_write_kv
+from kernels.silu_mul import silu_mul
+
+
+@dataclass(slots=True)
+class Linear:
+    """A product and its weight ``[outputs, inputs]``, stacked from the parts of its spec."""
+
+    spec: LinearSpec
+    weight: Tensor
+    bias: Tensor | None
+
+    @classmethod
+    def empty(cls, spec: LinearSpec, dtype: torch.dtype, device: torch.device) -> "Linear":
+        """A product whose weight is still to be filled."""
+        weight = torch.empty(spec.outputs, spec.inputs, dtype=dtype, device=device)
+        bias = torch.empty(spec.outputs, dtype=dtype, device=device) if spec.bias else None
+        return cls(spec, weight, bias)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """``[T, inputs]`` -> ``[T, outputs]``."""
+        return F.linear(x, self.weight, self.bias)
+
+
+@dataclass(slots=True)
+class Layer:
+    """Weights of one decoder layer. ``q_norm`` and ``k_norm`` are None where the family has none."""
+
+    spec: ModelSpec
+    cos_sin: Tensor  # shared by all layers
+    qkv: Linear
+    o: Linear
+    gate_up: Linear
+    down: Linear
+    input_norm: Tensor
+    post_norm: Tensor
+    q_norm: Tensor | None = None
+    k_norm: Tensor | None = None
+
+    @classmethod
+    def empty(cls, spec: ModelSpec, cos_sin: Tensor) -> "Layer":
+        """A layer whose weights are still to be filled."""
+        device = cos_sin.device
+        linears = {linear.name: Linear.empty(linear, spec.dtype, device) for linear in spec.linears}
+        norms = {name: torch.empty(n, dtype=spec.dtype, device=device) for name, (_, n) in spec.norms.items()}
+        return cls(spec, cos_sin, **linears, **norms)
+
+    def __call__(
+        self, x: Tensor, residual: Tensor | None, batch: StepBatch, kv: tuple[Tensor, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Run the layer over packed tokens.
+
+        Args:
+            x: ``[T, hidden]``, what the layer before added (the embedding in the first layer).
+            residual: ``[T, hidden]``, the sum so far without ``x`` (updated in place), or None in the first layer.
+            kv: keys and values of this layer in the pool; this step's tokens are written to them.
+
+        Returns:
+            What this layer adds, and the sum without it.
+        """
+        eps, backend = self.spec.rms_eps, batch.backend
+        if residual is None:
+            residual, x = x, rmsnorm(x, self.input_norm, eps, backend=backend)
+        else:
+            x = add_rmsnorm(x, residual, self.input_norm, eps, backend=backend)
+        x = self.o(self._attend(self.qkv(x), batch, kv))
+        x = add_rmsnorm(x, residual, self.post_norm, eps, backend=backend)
+        return self.down(silu_mul(self.gate_up(x), backend=backend)), residual
+
+    def _attend(self, qkv: Tensor, batch: StepBatch, kv: tuple[Tensor, Tensor]) -> Tensor:
+        """``[T, (Hq + 2 Hkv) D]`` -> ``[T, Hq D]``: rotate, write keys and values, attend over each row's blocks."""
+        spec, backend = self.spec, batch.backend
+        q = rope_write_kv(
+            qkv,
+            batch.positions,
+            batch.slots,
+            self.cos_sin,
+            *kv,
+            q_norm=self.q_norm,
+            k_norm=self.k_norm,
+            eps=spec.rms_eps,
+            num_q_heads=spec.num_q_heads,
+            num_kv_heads=spec.num_kv_heads,
+            backend=backend,
+        )
+        tables, starts, contexts = batch.block_tables, batch.query_starts, batch.context_lens
+        scale = spec.head_dim**-0.5
+        out = paged_attention(q, *kv, tables, starts, contexts, scale, batch.max_query_len, backend=backend)
+        return out.view(qkv.shape[0], -1)

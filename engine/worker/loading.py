@@ -1,0 +1,62 @@
+"""From a configuration to a model that is ready to run."""
+
+from collections.abc import Callable
+
+import torch
+
+from engine.config import WorkerConfig
+from engine.errors import InvalidRequest, OutOfMemory, UnsupportedModel
+from engine.worker.checkpoint import DTYPES, checkpoint_folder, read_spec, resolve_dtype
+from engine.worker.kv_cache import GIB, free_bytes
+from engine.worker.model import Model
+from engine.worker.shapes import random_spec
+from engine.worker.spec import ModelSpec
+from engine.worker.weights import load_weights, random_weights
+from kernels.attention import BLOCK_SIZES, check_supported
+
+Progress = Callable[[str, float], None]
+
+
+def silent(_what: str, _share: float) -> None:
+    """A progress callback for callers that show none."""
+
+
+def load_model(
+    config: WorkerConfig, max_model_len: int, device: torch.device, backend: str, progress: Progress = silent
+) -> Model:
+    """Read the spec, allocate the weights on ``device`` and fill them from the checkpoint or from ``config.seed``.
+
+    Raises ``UnsupportedModel`` or ``OutOfMemory`` before anything large is read.
+    """
+    progress("reading the model", 0.0)
+    dtype = resolve_dtype(config, device)
+    kv_dtype = dtype if config.kv_dtype == "auto" else DTYPES[config.kv_dtype]
+    if config.random_weights:
+        model = _allocate(random_spec(config.random_weights, dtype, kv_dtype, max_model_len), device, backend)
+        random_weights(model, config.seed, progress)
+        return model
+    folder = checkpoint_folder(config)
+    model = _allocate(read_spec(folder, config.model, dtype, kv_dtype, max_model_len), device, backend)
+    load_weights(model, folder, progress)
+    return model
+
+
+def check_block_size(block_size: int, backend: str) -> None:
+    """Raise ``InvalidRequest`` for a block size that the kernels of ``backend`` cannot read."""
+    if backend == "triton" and block_size not in BLOCK_SIZES:
+        raise InvalidRequest("block_size", f"{BLOCK_SIZES.start} to {BLOCK_SIZES.stop - 1} on CUDA", block_size)
+
+
+def _allocate(spec: ModelSpec, device: torch.device, backend: str) -> Model:
+    if backend == "triton":
+        try:
+            check_supported(spec.head_dim, spec.num_q_heads, spec.num_kv_heads, BLOCK_SIZES.start)
+        except ValueError as error:
+            raise UnsupportedModel(f"no CUDA kernel for this model: {error}") from None
+    free = free_bytes(device)
+    if spec.weight_bytes > free:
+        need = (
+            f"{(spec.weight_bytes - free) / GIB:.2f} GiB (weights {spec.weight_bytes / GIB:.2f}, free {free / GIB:.2f})"
+        )
+        raise OutOfMemory("the size of the model, or its dtype,", need)
+    return Model(spec, device)
