@@ -1,0 +1,1 @@
+"""Exposes the engine: OpenAI-compatible routes and Prometheus metrics, as Starlette routes over a ``Driver``."""
