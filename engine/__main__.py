@@ -1,0 +1,155 @@
+"""The command line: ``python -m engine COMMAND``. Parses and reports errors; ``engine.commands`` does the work.
+
+Bad input: one line on standard error and exit 2. A failure: one line and exit 1. Results go to standard output,
+progress and logs to standard error.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn, get_args
+
+from engine.config import Batching, Capacity, Chunking, Dtype, KVDtype, Shape
+from engine.errors import FlightdeckError, InvalidRequest, UnsupportedModel
+from engine.workload.lengths import BY_NAME
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line without usage and exit 2."""
+        self.exit(2, f"{self.prog}: {message}\n")
+
+
+def whole(low: int) -> Callable[[str], int]:
+    """An argparse type: a whole number of at least ``low``."""
+
+    def parse(text: str) -> int:
+        if not text.lstrip("-").isdigit() or int(text) < low:
+            raise argparse.ArgumentTypeError(f"a whole number of at least {low}; got {text!r}")
+        return int(text)
+
+    return parse
+
+
+def between(low: float, high: float) -> Callable[[str], float]:
+    """An argparse type: a number in ``low..high``."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"a number in {low:g}..{high:g}; got {text!r}")
+        return value
+
+    return parse
+
+
+def common_options() -> argparse.ArgumentParser:
+    """Options that every command which loads a model takes. A default of None is filled in per command and device."""
+    parser = argparse.ArgumentParser(add_help=False)
+    model = parser.add_argument_group("model")
+    model.add_argument("--model", default="bundled", metavar="PATH_OR_ID")
+    model.add_argument("--random-weights", choices=get_args(Shape), metavar="SHAPE", help=", ".join(get_args(Shape)))
+    model.add_argument("--device", default="auto")
+    model.add_argument("--dtype", default="auto", choices=get_args(Dtype))
+    model.add_argument("--kv-dtype", default="auto", choices=get_args(KVDtype))
+    sizes = parser.add_argument_group("sizes and policies")
+    sizes.add_argument("--block-size", type=whole(1), default=16)
+    sizes.add_argument("--pool-blocks", type=whole(1))
+    sizes.add_argument("--max-num-seqs", type=whole(1))
+    sizes.add_argument("--max-model-len", type=whole(2))
+    sizes.add_argument("--token-budget", type=whole(1))
+    sizes.add_argument("--batching", choices=get_args(Batching), default="in-flight")
+    sizes.add_argument("--capacity", choices=get_args(Capacity), default="max-utilization")
+    sizes.add_argument("--chunking", choices=get_args(Chunking), default="fcfs")
+    sizes.add_argument("--in-flight-steps", type=whole(0))
+    output = parser.add_argument_group("run and output")
+    output.add_argument("--seed", type=whole(0), default=0)
+    output.add_argument("--json", metavar="FILE", help="results as JSON; - is standard output")
+    output.add_argument("--record", metavar="FILE", help="write the trace of the run")
+    return parser
+
+
+def build_parser() -> Parser:
+    """The parser of all commands; ``args.run`` names the function in ``engine.commands``."""
+    parser = Parser(prog="python -m engine", description="Flightdeck's engine without the app.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    common = common_options()
+    _add_generate(commands, common)
+    benches = commands.add_parser("bench", help="measure").add_subparsers(required=True, metavar="BENCH")
+    _add_benches(benches, common)
+    serve = commands.add_parser("serve", parents=[common], help="/v1 and /metrics without the app")
+    serve.add_argument("--host", default="127.0.0.1")
+    serve.add_argument("--port", type=whole(1), default=8000)
+    serve.set_defaults(run="serve")
+    trace = commands.add_parser("trace", help="export a recording")
+    trace.add_argument("file", metavar="FILE")
+    trace.add_argument("--to", required=True, choices=("jsonl", "csv", "chrome"))
+    trace.add_argument("--table", choices=("requests", "steps"), default="requests", help="of csv")
+    trace.add_argument("--output", default="-", metavar="FILE", help="- is standard output")
+    trace.set_defaults(run="trace")
+    return parser
+
+
+def _add_generate(commands: argparse._SubParsersAction, common: argparse.ArgumentParser) -> None:
+    generate = commands.add_parser("generate", parents=[common], help="stream a completion")
+    generate.add_argument("--prompt", required=True, metavar="TEXT")
+    generate.add_argument("--max-tokens", type=whole(1))
+    generate.add_argument("--temperature", type=between(0, 100), default=0.8)
+    generate.add_argument("--top-p", type=between(0, 1), default=0.95)
+    generate.add_argument("--top-k", type=whole(-1), default=0)
+    generate.add_argument("--stop", action="append", default=[], metavar="TEXT")
+    generate.set_defaults(run="generate")
+
+
+def _add_benches(benches: argparse._SubParsersAction, common: argparse.ArgumentParser) -> None:
+    race = benches.add_parser("race", parents=[common], help="the same requests through four schedulers")
+    race.add_argument("--requests", type=whole(1), default=64)
+    race.add_argument("--rows", type=whole(1), default=8)
+    race.add_argument("--length-spread", type=between(0, 1), default=1.0)
+    race.add_argument("--repeats", type=whole(1), default=3)
+    race.set_defaults(run="bench_race")
+    throughput = benches.add_parser("throughput", parents=[common], help="tokens/s and the fraction of the limit")
+    throughput.add_argument("--workload", choices=tuple(BY_NAME), default="W1")
+    throughput.add_argument("--requests", type=whole(1))
+    throughput.add_argument("--repeats", type=whole(1), default=2)
+    throughput.add_argument("--check", type=whole(0), default=0, metavar="N", help="recompute N answers")
+    throughput.add_argument("--compare", choices=("transformers",))
+    throughput.add_argument("--compare-seconds", type=whole(1), default=120, help="time cap of the peer")
+    throughput.set_defaults(run="bench_throughput")
+    latency = benches.add_parser("latency", parents=[common], help="ms per decode step over a sweep of rows")
+    latency.add_argument("--rows", type=whole(1), nargs="+", default=[1, 8, 64])
+    latency.add_argument("--prompt-tokens", type=whole(1), default=128)
+    latency.add_argument("--output-tokens", type=whole(4), default=128)
+    latency.set_defaults(run="bench_latency")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    args = build_parser().parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    from engine import commands
+
+    try:
+        getattr(commands, args.run)(args)
+    except (InvalidRequest, UnsupportedModel) as error:
+        return _complain(error, 2)
+    except (FlightdeckError, OSError, ValueError, RuntimeError) as error:
+        return _complain(error, 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted", 1)
+    return 0
+
+
+def _complain(error: object, status: int) -> int:
+    print(f"python -m engine: {' '.join(str(error).split())}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

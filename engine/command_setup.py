@@ -1,0 +1,147 @@
+"""What the commands share: the configuration from the arguments, a loaded model, and the writing of results."""
+
+import argparse
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from engine.config import EngineConfig, SchedulingConfig, WorkerConfig
+from engine.engine import Engine
+from engine.loading import LoadedModel, load_model
+from engine.provenance import provenance
+from engine.trace.files import FileSink
+from engine.trace.recorder import Sink
+from engine.workload import lengths, report
+from engine.workload.calibrate import Calibration, calibrate
+from engine.workload.items import Workload
+from engine.workload.limits import ModelShape, shape_of
+from engine.workload.race_spec import BUDGET
+
+
+class Session:
+    """One command's loaded model, progress bar and places for results."""
+
+    def __init__(self, args: argparse.Namespace, config: EngineConfig) -> None:
+        self.args = args
+        self.progress = report.ProgressBar()
+        _quiet_threads(config.worker.device)
+        self.model: LoadedModel | None = load_model(config, (), self.progress)
+        self.sinks: tuple[Sink, ...] = (FileSink(args.record),) if args.record else ()
+        self.device = str(self.model.worker.device)
+        self.meta = {"device": _device_name(self.device)} | provenance() | {"config": self.model.config.to_dict()}
+
+    def make_engine(self, overrides: Mapping[str, object], sinks: Sequence[Sink]) -> Engine:
+        """A fresh engine on the loaded model."""
+        return self.model.new_engine(overrides, sinks)
+
+    @property
+    def shape(self) -> ModelShape:
+        """The sizes that the limits depend on."""
+        return shape_of(self.model.worker.spec)
+
+    def calibrate(self) -> Calibration:
+        """Measure this machine in the model's number format."""
+        self.progress("measuring the machine", 0.0)
+        return calibrate(self.device, str(self.model.worker.spec.dtype).removeprefix("torch."))
+
+    def logits(self, token_ids: list[int]) -> object:
+        """Logits of a whole sequence in one prefill, as an array."""
+        return self.model.worker.logits(token_ids).float().cpu().numpy()
+
+    def close_model(self) -> None:
+        """Free the device."""
+        if self.model is not None:
+            self.model.close()
+            self.model = None
+
+    def finish(self, results: object, workload: dict, tables: Sequence[str]) -> None:
+        """Write the results: JSON where asked, tables on standard output unless the JSON goes there."""
+        self.progress.close()
+        meta = self.meta | {"config": self.meta["config"] | {"workload": workload}}
+        if self.args.json:
+            report.write(report.document(meta, results), self.args.json)
+        if tables and self.args.json != "-":
+            report.write("\n\n".join(tables), "-")
+
+    def close(self) -> None:
+        """Free the device and complete the recording."""
+        self.progress.close()
+        self.close_model()
+        for sink in self.sinks:
+            sink.close()
+
+
+@contextmanager
+def session(args: argparse.Namespace, config: EngineConfig) -> Iterator[Session]:
+    """A session that is closed whatever happens."""
+    run = Session(args, config)
+    try:
+        yield run
+    finally:
+        run.close()
+
+
+def bench_config(args: argparse.Namespace, workload: Workload) -> EngineConfig:
+    """Bench defaults: 256 rows, a budget of 8,192 tokens, no prefix cache, one step in flight on CUDA."""
+    return _config(args, {"max_num_seqs": 256, "token_budget": BUDGET, "max_model_len": workload.longest}, None)
+
+
+def race_config(args: argparse.Namespace) -> EngineConfig:
+    """A pool and a context that hold ``args.rows`` of the longest requests that a race can draw."""
+    longest = lengths.PROMPTS[1] + lengths.LONGEST
+    pool = args.rows * -(-longest // args.block_size) + 1
+    defaults = {"max_num_seqs": args.rows, "token_budget": max(BUDGET, args.rows), "max_model_len": longest}
+    return _config(args, defaults, pool)
+
+
+def live_config(args: argparse.Namespace) -> EngineConfig:
+    """The app's defaults: 8 rows, small chunks, prefix cache; a large budget and many rows on CUDA."""
+    cuda = _on_cuda(args.device)
+    defaults = {"max_num_seqs": 64, "token_budget": BUDGET} if cuda else {"max_num_seqs": 8, "token_budget": 64}
+    return _config(args, defaults | {"prefix_cache": True, "steps_in_flight": int(cuda)}, None)
+
+
+def _config(args: argparse.Namespace, defaults: Mapping[str, object], pool_blocks: int | None) -> EngineConfig:
+    """The arguments over ``defaults`` over those of ``SchedulingConfig``."""
+    fields = {"prefix_cache": False, "steps_in_flight": int(_on_cuda(args.device))} | dict(defaults)
+    given = {
+        "max_num_seqs": args.max_num_seqs,
+        "token_budget": args.token_budget,
+        "max_model_len": args.max_model_len,
+        "steps_in_flight": args.in_flight_steps,
+        "block_size": args.block_size,
+        "batching": args.batching,
+        "capacity": args.capacity,
+        "chunking": args.chunking,
+    }
+    fields |= {name: value for name, value in given.items() if value is not None}
+    worker = WorkerConfig(args.model, args.random_weights, args.device, args.dtype, args.kv_dtype)
+    config = EngineConfig(SchedulingConfig(**fields), worker, args.pool_blocks or pool_blocks, True, args.seed)
+    return config.validate()
+
+
+def _quiet_threads(device: str) -> None:
+    """One thread on a CPU, unless the environment says how many: small products lose by waiting for a second core."""
+    import torch
+
+    if not _on_cuda(device) and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
+
+
+def _on_cuda(device: str) -> bool:
+    """Whether ``device`` will be a CUDA device."""
+    if device != "auto":
+        return device.startswith("cuda")
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _device_name(device: str) -> str:
+    """What the hardware calls itself."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return f"CPU {platform.processor() or platform.machine()}"

@@ -1,0 +1,113 @@
+"""One function per command of ``python -m engine``. Each takes the parsed arguments and writes its results.
+
+The engine runs in this process, without the app: what is measured is the engine alone.
+"""
+
+import argparse
+
+from engine.answers import Delta
+from engine.command_setup import Session, bench_config, live_config, race_config, session
+from engine.request import SamplingParams
+from engine.workload import bench, lengths, report
+from engine.workload.check import check
+from engine.workload.items import Workload, fit
+from engine.workload.race_spec import RaceSpec, run_race
+
+
+def generate(args: argparse.Namespace) -> None:
+    """Stream a completion to standard output."""
+    params = SamplingParams(
+        max_tokens=args.max_tokens,
+        temperature=args.temperature,
+        top_p=args.top_p,
+        top_k=args.top_k,
+        stop=tuple(args.stop),
+        seed=args.seed,
+    )
+    deltas: list[Delta] = []
+    quiet = args.json == "-"
+
+    def show(delta: Delta) -> None:
+        deltas.append(delta)
+        if not quiet:
+            print(delta.text, end="", flush=True)
+
+    with session(args, live_config(args)) as run:
+        engine = run.model.new_engine({}, run.sinks, show)
+        run.progress.close()
+        request = engine.submit(args.prompt, params)
+        engine.run()
+        text = "".join(delta.text for delta in deltas)
+        results = {"text": text, "token_ids": request.output_ids, "cause": deltas[-1].cause}
+        if not quiet:
+            print()
+        run.finish(results, {}, ())
+
+
+def bench_race(args: argparse.Namespace) -> None:
+    """Race the four schedulers over the same requests."""
+    spec = RaceSpec(args.requests, args.rows, args.length_spread, args.seed, args.repeats).validate()
+    with session(args, race_config(args)) as run:
+        results = run_race(run.model, spec, run.progress, run.sinks)
+        workload = spec.workload(run.model.limits.vocab_size)
+        run.finish(results, workload.describe(), report.race_tables(results))
+
+
+def bench_throughput(args: argparse.Namespace) -> None:
+    """Tokens/s of a workload, the fraction of the limit, optionally a check and a peer."""
+    workload = lengths.by_name(args.workload, args.requests, args.seed)
+    with session(args, bench_config(args, workload)) as run:
+        limits = run.model.limits
+        workload = fit(workload, limits.max_model_len, limits.vocab_size)
+        results = bench.throughput(run.make_engine, workload, args.repeats, run.progress, run.sinks)
+        machine = run.calibrate()
+        rows = run.model.config.scheduling.max_num_seqs
+        results = bench.beside_limit(results, workload, run.shape, machine.machine, rows)
+        results["machine"] = machine.to_dict()
+        if args.check:
+            results["check"] = check(run.make_engine, workload.items, run.logits, args.check, run.progress)
+        if args.compare:
+            results |= _beside_peer(args, run, workload, results["output_throughput"])
+        run.finish(results, workload.describe(), report.throughput_tables(workload.name, results))
+
+
+def bench_latency(args: argparse.Namespace) -> None:
+    """Milliseconds of a decode step over a sweep of rows, beside the floor."""
+    sizes = (args.prompt_tokens, args.output_tokens)
+    args.max_num_seqs = args.max_num_seqs or max(args.rows)
+    workload = lengths.fixed(max(args.rows), 0, *sizes)
+    with session(args, bench_config(args, workload)) as run:
+        machine = run.calibrate().machine
+        entries = bench.latency(run.make_engine, run.shape, machine, args.rows, sizes, run.progress)
+        run.finish(entries, workload.describe(), report.latency_tables(entries))
+
+
+def serve(args: argparse.Namespace) -> None:
+    """Serve /v1 and /metrics without the app."""
+    from engine.serving.standalone import run
+
+    run(live_config(args), args.host, args.port)
+
+
+def trace(args: argparse.Namespace) -> None:
+    """Export a recording."""
+    from engine.trace.chrome import to_chrome
+    from engine.trace.export import to_csv, to_jsonl
+    from engine.trace.files import load
+
+    records = load(args.file)
+    exporters = {"jsonl": to_jsonl, "csv": lambda records: to_csv(records, args.table), "chrome": to_chrome}
+    report.write(exporters[args.to](records).rstrip("\n"), args.output)
+
+
+def _beside_peer(args: argparse.Namespace, run: Session, workload: Workload, ours: float) -> dict:
+    """The peer's figures and the ratio. Our model leaves the device first: both do not fit."""
+    from engine.workload.peers import generate_static, peer_model
+
+    spec, config = run.model.worker.spec, run.model.config
+    run.close_model()
+    run.progress("loading transformers", 0.0)
+    model = peer_model(spec, config.worker, run.device)
+    rows = config.scheduling.max_num_seqs
+    peer = generate_static(model, workload.items, rows, args.compare_seconds, run.progress)
+    return {args.compare: peer, "ratio": ours / peer["output_throughput"]}

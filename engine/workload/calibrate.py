@@ -1,0 +1,87 @@
+"""Measures the machine that a benchmark runs on: copy and read bandwidth, and the matmul peak.
+
+Ratios to a limit are only honest against figures of the same run, so this takes a second or two on a GPU.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from engine.workload.limits import Machine
+
+REPEATS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Bytes/s of a device-to-device copy (read + written) and of a pure read; FLOP/s of a square product."""
+
+    copy_bandwidth: float
+    read_bandwidth: float
+    matmul_flops: float
+
+    @property
+    def machine(self) -> Machine:
+        """What floors divide by: the larger bandwidth (a read can beat a copy) and the matmul peak."""
+        return Machine(max(self.copy_bandwidth, self.read_bandwidth), self.matmul_flops)
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain values for a report."""
+        return asdict(self)
+
+
+def calibrate(device: str, dtype: str) -> Calibration:
+    """Measure ``device`` ("cpu", "cuda", "cuda:N") for products in ``dtype`` ("bfloat16", "float16", "float32").
+
+    Needs about 2.5 GB of free memory on a GPU, 0.2 GB on a CPU. Medians of ``REPEATS``, random data, never zeros.
+    """
+    copy, read = _bandwidths(device)
+    return Calibration(copy, read, _matmul_rate(device, dtype))
+
+
+def _bandwidths(device: str) -> tuple[float, float]:
+    """Bytes/s of a copy and of a read."""
+    import torch
+
+    source = torch.randn(1 << (28 if _is_cuda(device) else 24), device=device)
+    target = torch.empty_like(source)
+    size = source.numel() * source.element_size()
+    copy_s = _median_seconds(lambda: target.copy_(source), device)
+    # Partial sums over short rows read at full speed; one sum over everything would wait for its last few programs.
+    rows = source.view(-1, 4096)
+    return 2 * size / copy_s, size / _median_seconds(lambda: rows.sum(dim=1), device)
+
+
+def _matmul_rate(device: str, dtype: str) -> float:
+    """FLOP/s of a square product of random numbers."""
+    import torch
+
+    side = 8192 if _is_cuda(device) else 1024
+    left, right = (torch.randn(side, side, device=device).to(getattr(torch, dtype)) for _ in range(2))
+    return 2 * side**3 / _median_seconds(lambda: left @ right, device)
+
+
+def _is_cuda(device: str) -> bool:
+    return device.startswith("cuda")
+
+
+def _median_seconds(work: Callable[[], object], device: str) -> float:
+    """Median seconds of ``work``, the device synchronised around a few calls, after two warm-up rounds."""
+    calls, times = (10 if _is_cuda(device) else 1), []
+    for repeat in range(REPEATS + 2):
+        _synchronize(device)
+        start = time.perf_counter()
+        for _ in range(calls):
+            work()
+        _synchronize(device)
+        if repeat >= 2:
+            times.append((time.perf_counter() - start) / calls)
+    return statistics.median(times)
+
+
+def _synchronize(device: str) -> None:
+    import torch
+
+    if _is_cuda(device):
+        torch.cuda.synchronize(device)

@@ -1,0 +1,137 @@
+"""The command line: one line per mistake, results on standard output only, JSON as documented."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.__main__ import build_parser, main
+from engine.trace.files import load
+from engine.workload.race import SCHEDULERS
+from engine.workload.report import ProgressBar, box, document, number
+
+ROOT = Path(__file__).resolve().parent.parent
+TINY = ("--random-weights", "tiny", "--device", "cpu", "--dtype", "fp32")
+
+
+def run(*arguments):
+    """The command line as a person runs it."""
+    command = [sys.executable, "-m", "engine", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("bench", "race", "--rows", "0"), ("--rows", "at least 1", "'0'")),
+        (("bench", "race", "--length-spread", "2"), ("--length-spread", "0..1")),
+        (("bench", "race", "--batching", "x"), ("--batching", "in-flight", "static-shrinking")),
+        (("bench", "throughput", "--workload", "W9"), ("--workload", "W1", "mooncake")),
+        (("bench", "race", "--token-budget", "4"), ("token_budget", "max_num_seqs (8)")),
+        (("generate", "--prompt", "x", "--device", "tpu"), ("device", "cuda:N")),
+        (("generate", "--prompt", "x", "--random-weights", "gpt-5"), ("--random-weights", "qwen3-0.6b")),
+        (("generate",), ("--prompt",)),
+        (("trace", "x", "--to", "html"), ("--to", "jsonl")),
+        ((), ("COMMAND",)),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(arguments, words, capsys):
+    """Guards the error contract: field and allowed values, no usage dump, nothing on standard output."""
+    try:
+        status = main(arguments)
+    except SystemExit as stop:
+        status = stop.code
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "") and len(err.strip().splitlines()) == 1
+    assert all(word in err for word in words)
+
+
+def test_a_missing_recording_is_a_failure_not_bad_syntax(tmp_path, capsys):
+    """Guards exit status 1: the input was well-formed, the work failed; still one line."""
+    assert main(["trace", str(tmp_path / "none"), "--to", "jsonl"]) == 1
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_every_command_names_a_function_that_exists():
+    """Guards the dispatch by name."""
+    from engine import commands
+
+    lines = ["generate --prompt x", "bench race", "bench throughput", "bench latency", "serve", "trace f --to csv"]
+    for line in lines:
+        assert callable(getattr(commands, build_parser().parse_args(line.split()).run))
+
+
+def test_parsing_loads_no_torch():
+    """Guards quick errors: a typo must not cost the seconds that torch takes to load."""
+    code = "import sys, engine.__main__ as m; m.build_parser(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_race_prints_json_alone_and_records(tmp_path):
+    """Guards `bench race --json -`: standard output is one document, progress went elsewhere, the trace replays."""
+    record = tmp_path / "race.fd"
+    done = run("bench", "race", *TINY, "--requests", 6, "--rows", 2, "--repeats", 1, "--json", "-", "--record", record)
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert made.keys() == {"meta", "results"} and made["results"]["tokens_identical"]
+    assert made["meta"].keys() == {"device", "driver", "versions", "commit", "config"}
+    assert tuple(made["results"]["schedulers"]) == tuple(SCHEDULERS)
+    assert "in-flight, repeat 1" in done.stderr
+    assert sum(record.event.KIND.name == "RUN" for record in load(record)) == 4  # no warm-up in a recording
+    table = run("trace", record, "--to", "csv")
+    assert len(table.stdout.splitlines()) == 1 + 4 * 6
+
+
+def test_throughput_states_the_limit_and_checks_answers(tmp_path):
+    """Guards the headline figure: tokens/s stands beside the limit of this machine, answers are recomputed."""
+    where = tmp_path / "out.json"
+    sizes = ("--workload", "azure-code", "--requests", 4, "--max-model-len", 128, "--max-num-seqs", 4)
+    done = run("bench", "throughput", *TINY, *sizes, "--repeats", 1, "--check", 2, "--json", where)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(where.read_text())["results"]
+    assert results["of_limit"] == pytest.approx(results["output_throughput"] / results["limit"])
+    assert results["check"]["agreed"] == results["check"]["tokens"] > 0
+    assert "tokens produced (not: asked for)" in done.stdout  # formulas beside the numbers
+
+
+def test_generate_streams_text_and_keeps_standard_output_clean(tmp_path):
+    """Guards the pipe: text and nothing else on standard output; the same seed gives the same tokens."""
+    arguments = ["generate", "--device", "cpu", "--max-tokens", "8", "--seed", "3", "--prompt", "Once", "--json"]
+    first, second = (run(*arguments, tmp_path / f"{n}.json") for n in range(2))
+    assert first.returncode == 0, first.stderr
+    text = json.loads((tmp_path / "0.json").read_text())["results"]["text"]
+    assert first.stdout == second.stdout == text + "\n"
+
+
+def test_numbers_are_readable():
+    """Guards the table: separators for large numbers, four digits for small ones, whole numbers as they are."""
+    assert [number(value) for value in (1234567, 35984.3, 0.123456, 7, True)] == [
+        "1,234,567",
+        "35,984",
+        "0.1235",
+        "7",
+        "yes",
+    ]
+    assert box("t", [("name", "1"), ("a", "22")]).splitlines()[1:3] == ["name   1", "a     22"]
+
+
+def test_not_a_number_never_reaches_the_json():
+    """Guards readers of the JSON: NaN is not JSON."""
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        document({}, {"x": float("nan")})
+
+
+def test_progress_without_a_terminal_is_a_line_per_stage():
+    """Guards logs: no carriage returns in a file, and not one line per update."""
+    import io
+
+    stream = io.StringIO()
+    bar = ProgressBar(stream)
+    for share in (0.0, 0.5, 1.0):
+        bar("loading", share)
+    bar("running", 0.0)
+    bar.close()
+    assert stream.getvalue() == "loading\nrunning\n"
