@@ -1,0 +1,1 @@
+"""What a person sees: each page reads trace state and draws it."""

@@ -1,0 +1,1 @@
+"""Parts that several pages share: the engine's session, live frames, words, badges, the GPU card."""

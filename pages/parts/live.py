@@ -1,0 +1,78 @@
+"""The routes behind the live pages: the event stream, single frames, commands, and the files of the canvas.
+
+A stream sends at most ten frames a second and always the newest; while nothing changes it sends a sign of life each
+second, so that a page can say what the engine does. Streams only read; what moves the engine goes through ``command``.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import streamlit as st
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from pages.parts.desk import Desk
+from pages.parts.guard import refusal
+
+FRAME_S = 0.1
+QUIET_S = 1.0
+_WEB = Path(__file__).parent / "web"
+_TYPES = {".js": "text/javascript", ".css": "text/css"}
+_FRESH = {"Cache-Control": "no-cache"}
+
+
+def routes(desk: Desk) -> list[Route]:
+    """The routes, all below ``/flightdeck/``, over one desk."""
+
+    async def live(request: Request) -> Response:
+        query = request.query_params
+        follow = query.get("cursor", "live") == "live"
+        stream = _stream(request, desk, follow, query.get("selected", "auto"), query.get("tab", ""))
+        return StreamingResponse(stream, media_type="text/event-stream", headers=_FRESH | {"X-Accel-Buffering": "no"})
+
+    async def one_frame(request: Request) -> Response:
+        query = request.query_params
+        where = {name: int(query[name]) for name in ("seq", "step") if query.get(name, "").isdigit()}
+        frame = await asyncio.to_thread(desk.frame, query.get("selected", "auto"), **where)
+        return JSONResponse(frame, headers=_FRESH) if frame else PlainTextResponse("no such step", 404)
+
+    async def command(request: Request) -> Response:
+        barred = refusal(request, st.get_option("server.address"))
+        if barred:
+            return JSONResponse({"error": "notice.barred", "detail": barred}, 403)
+        try:
+            asked = json.loads(await request.body())
+        except ValueError:
+            asked = None
+        if not isinstance(asked, dict):
+            return JSONResponse({"error": "notice.invalid", "detail": "a JSON object"}, 400)
+        status, answer = await asyncio.to_thread(desk.command, asked)
+        return JSONResponse(answer, status)
+
+    return [
+        Route("/flightdeck/live", live),
+        Route("/flightdeck/frame", one_frame),
+        Route("/flightdeck/command", command, methods=["POST"]),
+        Route("/flightdeck/web/{name}", _web_file),
+    ]
+
+
+async def _stream(request: Request, desk: Desk, follow: bool, selected: str, tab: str) -> AsyncIterator[str]:
+    seen, quiet = None, 0.0
+    while not await request.is_disconnected():
+        mark, message = await asyncio.to_thread(desk.message, tab, follow, selected, seen)
+        if mark != seen or quiet >= QUIET_S:
+            seen, quiet = mark, 0.0
+            yield f"data: {json.dumps(message, separators=(',', ':'))}\n\n"
+        await asyncio.sleep(FRAME_S)
+        quiet += FRAME_S
+
+
+async def _web_file(request: Request) -> Response:
+    path = _WEB / request.path_params["name"]
+    if path.parent != _WEB or path.suffix not in _TYPES or not path.is_file():
+        return PlainTextResponse("not found", 404)
+    return FileResponse(path, media_type=_TYPES[path.suffix], headers=_FRESH)

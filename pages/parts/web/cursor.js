@@ -1,0 +1,121 @@
+// The viewer's cursor and the engine's commands behind the transport bar, the keys and the scrubber.
+// Pause, resume and step move the engine; back, scrub and replay only move the view.
+
+import { t } from "./words.js";
+
+export class Cursor {
+  constructor(store, feed, base, tab) {
+    this.store = store;
+    this.feed = feed;
+    this.base = base;
+    this.tab = tab;
+    this.timer = 0;
+    this.pace = 8; // steps a second of a replay
+  }
+
+  get step() {
+    const { frame, wanted, follow } = this.store.state;
+    return follow || wanted === null ? (frame?.step ?? 0) : wanted;
+  }
+
+  get last() {
+    return this.store.state.engine.live_step ?? this.store.state.frame?.live_step ?? 0;
+  }
+
+  get first() {
+    return this.store.state.frame?.first_step ?? 1;
+  }
+
+  // Moves the view to a step and unties it from the engine.
+  goto(step) {
+    const tied = this.store.state.follow;
+    this.store.set({ follow: false, wanted: Math.max(this.first, Math.min(step, this.last)) });
+    if (tied) this.feed.refresh();
+    else this.feed.show();
+  }
+
+  live() {
+    this.stopReplay();
+    if (this.store.state.follow) return;
+    this.store.set({ follow: true, wanted: null });
+    this.feed.refresh();
+  }
+
+  move(steps) {
+    this.stopReplay();
+    this.goto(this.step + steps);
+  }
+
+  // One step on: of the view while it is behind the engine, else of the engine itself.
+  forward() {
+    if (!this.store.state.follow && this.step < this.last) this.move(1);
+    else if (this.store.state.engine.paused) this.command("step").then((done) => done && this.live());
+    else this.command("pause");
+  }
+
+  // Nothing runs and nothing waits: what is left to do is to look at the run again.
+  get idle() {
+    const { frame, engine, follow } = this.store.state;
+    return follow && !engine.paused && frame !== null && frame.waiting_total + frame.running.length === 0;
+  }
+
+  toggle() {
+    if (this.idle) {
+      this.goto(this.first);
+      return this.replay();
+    }
+    if (!this.store.state.follow) return this.store.state.replaying ? this.stopReplay() : this.replay();
+    return this.command(this.store.state.engine.paused ? "resume" : "pause");
+  }
+
+  replay() {
+    this.store.set({ replaying: true });
+    clearInterval(this.timer);
+    this.timer = setInterval(
+      () => (this.step >= this.last ? this.stopReplay() : this.goto(this.step + 1)),
+      1000 / this.pace,
+    );
+  }
+
+  stopReplay() {
+    clearInterval(this.timer);
+    if (this.store.state.replaying) this.store.set({ replaying: false });
+  }
+
+  setPace(pace) {
+    this.pace = pace;
+    if (this.store.state.replaying) this.replay();
+  }
+
+  select(id) {
+    this.store.set({ selected: id });
+    this.feed.refresh();
+  }
+
+  // Sends one command to the engine. Returns its answer when it was taken; otherwise shows the reason and returns null.
+  async command(name, values = {}) {
+    try {
+      const answer = await fetch(`${this.base}command`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify({ command: name, tab: this.tab, ...values }),
+      });
+      const body = await answer.json();
+      this.store.set({ notice: answer.ok ? "" : t(body.error, body) });
+      return answer.ok ? body : null;
+    } catch {
+      this.store.set({ notice: t("notice.no_answer"), connected: false });
+      return null;
+    }
+  }
+
+  // The tab closes or loads anew: the seat is free at once, and not only when it lapses.
+  leave() {
+    const body = JSON.stringify({ command: "hand_over", tab: this.tab });
+    navigator.sendBeacon(`${this.base}command`, new Blob([body], { type: "application/json" }));
+  }
+
+  destroy() {
+    clearInterval(this.timer);
+  }
+}

@@ -1,0 +1,40 @@
+"""The Theatre: watch the engine decide, live, paused, step by step or backwards.
+
+The page mounts one component and is done; frames reach it through ``/flightdeck/live`` (``pages/parts/web``).
+"""
+
+import streamlit as st
+
+from pages.parts.page import tab
+from pages.parts.words import language, sentences
+
+_JS = """
+const mounted = new WeakMap();
+export default function ({ data, parentElement }) {
+  const root = parentElement.querySelector(".fd");
+  if (!mounted.has(root)) {
+    const address = `${location.origin}${data.base}web/theatre.js`;
+    mounted.set(root, import(address).then((module) => module.mount(root, data)));
+  }
+  return () => {
+    mounted.get(root)?.then((theatre) => theatre.destroy());
+    mounted.delete(root);
+  };
+}
+"""
+
+theatre = st.components.v2.component("theatre", html='<div class="fd"></div>', js=_JS, isolate_styles=False)
+
+asked = st.query_params.get("step", "")
+folder = (st.get_option("server.baseUrlPath") or "").strip("/")
+theatre(
+    data={
+        "base": f"/{folder}/flightdeck/" if folder else "/flightdeck/",
+        "tab": tab(),
+        "step": int(asked) if asked.isdigit() else None,
+        "present": st.query_params.get("present") == "1",
+        "language": language(),
+        "words": sentences(language()),
+    },
+    key=f"theatre_{language()}",
+)
