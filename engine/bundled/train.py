@@ -22,11 +22,11 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=Path, required=True, help="folder with austen.txt and bible.txt")
     parser.add_argument("--out", type=Path, required=True, help="folder to write the model into")
-    parser.add_argument("--minutes", type=float, default=8.0, help="time limit of training")
+    parser.add_argument("--minutes", type=float, default=3.5, help="time limit of training")
     parser.add_argument("--epochs", type=float, default=60.0, help="passes over the text at which the schedule ends")
     parser.add_argument("--batch-tokens", type=int, default=32768, help="tokens per optimizer step")
     parser.add_argument("--rate", type=float, default=2e-3, help="peak learning rate")
-    parser.add_argument("--dropout", type=float, default=0.2, help="share dropped of embeddings and sublayer outputs")
+    parser.add_argument("--dropout", type=float, default=0.3, help="share dropped of embeddings and sublayer outputs")
     parser.add_argument("--weight-decay", type=float, default=0.1, help="AdamW's decay of the matrices")
     return parser.parse_args()
 
