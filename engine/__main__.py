@@ -14,6 +14,8 @@ from engine.config import Batching, Capacity, Chunking, Dtype, KVDtype, Shape
 from engine.errors import FlightdeckError, InvalidRequest, UnsupportedModel
 from engine.workload.lengths import BY_NAME
 
+KERNELS = ("add_rmsnorm", "silu_mul", "rope_write_kv", "decode", "prefill", "linear", "sample")
+
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaint is one line."""
@@ -127,6 +129,14 @@ def _add_benches(benches: argparse._SubParsersAction, common: argparse.ArgumentP
     latency.add_argument("--prompt-tokens", type=whole(1), default=128)
     latency.add_argument("--output-tokens", type=whole(4), default=128)
     latency.set_defaults(run="bench_latency")
+    kernels = benches.add_parser("kernels", help="each fused kernel: checked, timed, beside its ceiling and peers")
+    kernels.add_argument("--kernel", choices=KERNELS)
+    kernels.add_argument("--device", default="auto")
+    kernels.add_argument("--json", metavar="FILE", help="results as JSON; - is standard output")
+    kernels.set_defaults(run="bench_kernels")
+    host = benches.add_parser("host", help="cost of a step on the host; no GPU")
+    host.add_argument("--json", metavar="FILE", help="results as JSON; - is standard output")
+    host.set_defaults(run="bench_host")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

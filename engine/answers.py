@@ -1,9 +1,10 @@
 """The answers of live requests: their text as it streams, and when it ends."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from engine.request import Request
+from engine.scheduling.results import Applied, OneEach
 from engine.text import PieceBytes, TextStream
 from engine.trace.events import Cause
 
@@ -39,6 +40,8 @@ class Answers:
         self._on_delta = on_delta
         self._live: dict[int, tuple[Request, TextStream]] = {}
         self._ids: dict[str, int] = {}
+        self._stoppers: set[int] = set()  # live requests that a stop string may end
+        self._later: list[Sequence[Applied]] = []
 
     def __contains__(self, request_id: object) -> bool:
         return request_id in self._live
@@ -46,10 +49,12 @@ class Answers:
     @property
     def ids(self) -> list[int]:
         """Numbers of the live requests, oldest first."""
+        self.deliver()
         return list(self._live)
 
     def find(self, name_or_id: str | int) -> int | None:
-        """The number of a live request, None when there is no such."""
+        """The number of a live request, None when there is no such. Who has ended is told so first."""
+        self.deliver()
         request_id = self._ids.get(name_or_id) if isinstance(name_or_id, str) else name_or_id
         return request_id if request_id in self._live else None
 
@@ -58,13 +63,36 @@ class Answers:
         stops = () if request.params.forced_output_length else request.params.stop
         self._live[request.id] = (request, TextStream(self._piece_bytes, stops, request.params.min_tokens))
         self._ids[request.name] = request.id
+        if stops:
+            self._stoppers.add(request.id)
 
-    def add(self, request_id: int, token_ids: list[int], cause: Cause | None, logprobs: Logprobs | None) -> bool:
-        """Add tokens to an answer and send what they let out; ``cause`` when the scheduler ended it with them.
+    def take(self, applied: Sequence[Applied]) -> list[int]:
+        """Take in the tokens of one step: those that a stop string waits for at once, the others when ``deliver`` is
+        called, while the device works. Returns the requests that a stop string ended now."""
+        if not self._stoppers:
+            if self._on_delta is not None or not isinstance(applied, OneEach):
+                self._later.append(applied)
+            return []
+        mine = [entry.request.id in self._stoppers for entry in applied]
+        self._later.append([entry for entry, stops in zip(applied, mine) if not stops])
+        return [entry.request.id for entry, stops in zip(applied, mine) if stops and self._add(entry)]
+
+    def deliver(self) -> None:
+        """Send what was taken in and not sent yet."""
+        later, self._later = self._later, []
+        for applied in later:
+            for entry in applied:
+                self._add(entry)
+
+    def _add(self, entry: Applied) -> bool:
+        """Add tokens to an answer and send what they let out; with a cause when the scheduler ended it with them.
 
         True when a stop string completed: the answer ends there, and tokens behind it are not part of it.
         """
-        request, text = self._live[request_id]
+        request, token_ids, cause, logprobs = entry.request, entry.token_ids, entry.cause, entry.logprobs
+        if request.id not in self._live:
+            return False
+        request, text = self._live[request.id]
         if self._on_delta is None and not request.params.stop:
             if cause is not None:
                 self._close(request)
@@ -80,6 +108,9 @@ class Answers:
 
     def end(self, request_id: int, cause: Cause) -> None:
         """End an answer without further tokens; what was held back is sent."""
+        self.deliver()
+        if request_id not in self._live:  # its last tokens were still to be delivered
+            return
         request, text = self._live[request_id]
         self._send(request, text, "", [], cause, None)
 
@@ -101,3 +132,4 @@ class Answers:
 
     def _close(self, request: Request) -> None:
         del self._live[request.id], self._ids[request.name]
+        self._stoppers.discard(request.id)

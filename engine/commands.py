@@ -7,8 +7,9 @@ import argparse
 
 from engine.answers import Delta
 from engine.command_setup import Session, bench_config, live_config, race_config, session
+from engine.provenance import device_name, provenance
 from engine.request import SamplingParams
-from engine.workload import bench, lengths, report
+from engine.workload import bench, host, lengths, report
 from engine.workload.check import check
 from engine.workload.items import Workload, fit
 from engine.workload.race_spec import RaceSpec, run_race
@@ -80,6 +81,34 @@ def bench_latency(args: argparse.Namespace) -> None:
         machine = run.calibrate().machine
         entries = bench.latency(run.make_engine, run.shape, machine, args.rows, sizes, run.progress)
         run.finish(entries, workload.describe(), report.latency_tables(entries))
+
+
+def bench_host(args: argparse.Namespace) -> None:
+    """What a step costs the host against rows, waiting requests and blocks. No model, no device."""
+    progress = report.ProgressBar()
+    results = host.host_costs(progress=progress)
+    progress.close()
+    if args.json:
+        report.write(report.document({"device": "none"} | provenance(), results), args.json)
+    if args.json != "-":
+        report.write("\n\n".join(report.host_tables(results)), "-")
+
+
+def bench_kernels(args: argparse.Namespace) -> None:
+    """Check and time the fused kernels. No model."""
+    import torch
+
+    from engine.workload.kernel_bench import kernel_bench
+
+    device = args.device if args.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    progress = report.ProgressBar()
+    entries, ceilings = kernel_bench(device, args.kernel, progress)
+    progress.close()
+    if args.json:
+        meta = {"device": device_name(device)} | provenance() | {"config": {"ceilings": ceilings.to_dict()}}
+        report.write(report.document(meta, entries), args.json)
+    if args.json != "-":
+        report.write("\n\n".join(report.kernel_tables(entries, ceilings.to_dict())), "-")
 
 
 def serve(args: argparse.Namespace) -> None:

@@ -56,16 +56,20 @@ class Engine:
         self._times = StepTimes(clock)
         self._run = run_info(config, limits, info or {})
         recorder.emit(Run(json.dumps(self._run).encode()))
-        self.scheduler = Scheduler(config.scheduling, recorder.emit, limits.eos_ids)
+        self.scheduler = Scheduler(config.scheduling, recorder.emit, limits.eos_ids, worker.graph_for)
 
     def step(self) -> bool:
-        """Schedule and launch one step, apply what is due. False when there was nothing to do now."""
+        """Schedule and launch one step, send what the last one brought, apply what is due. False when there was nothing
+        to do now."""
         step = self._schedule()
         if step is not None:
             self._launch(step)
+        self.answers.deliver()  # the device works meanwhile
         outputs = self._poll(wait=step is None or self.scheduler.steps_in_flight > self._depth)
         for output in outputs:
             self._apply(output)
+        if not self.scheduler.has_work:
+            self.answers.deliver()
         return step is not None or bool(outputs)
 
     def run(self) -> None:
@@ -74,11 +78,16 @@ class Engine:
             if not self.step():
                 time.sleep(self.nap_s())
 
+    def prepare(self) -> bool:
+        """Let the worker prepare a little more (capture a graph) while no request is there. False: nothing is left."""
+        return not self.has_work and self.worker.prepare()
+
     def drain(self) -> None:
         """Apply every step in flight."""
         while self.scheduler.steps_in_flight:
             for output in self._poll(wait=True):
                 self._apply(output)
+        self.answers.deliver()
 
     @property
     def has_work(self) -> bool:
@@ -161,6 +170,7 @@ class Engine:
                 done += 1
             else:
                 time.sleep(self.nap_s())
+        self.answers.deliver()
         self.clock.stop()
         return done
 
@@ -210,11 +220,8 @@ class Engine:
 
     def _apply(self, output: StepOutput) -> None:
         started = self.clock()
-        self.recorder.emit_pieces(output.token_ids.tolist())
-        for applied in self.scheduler.apply(output, started):
-            request_id = applied.request.id
-            if request_id in self.answers and self.answers.add(
-                request_id, applied.token_ids, applied.cause, applied.logprobs
-            ):
-                self.scheduler.finish(request_id, Cause.STOP)
+        if self.recorder.sinks:
+            self.recorder.emit_pieces(output.token_ids.tolist())
+        for request_id in self.answers.take(self.scheduler.apply(output, started)):
+            self.scheduler.finish(request_id, Cause.STOP)
         self.recorder.emit(self._times.applied(output, started, self.has_work))

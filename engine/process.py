@@ -3,6 +3,7 @@
 The main thread owns engine and device; two more serve the pipe. The process ends when its parent does.
 """
 
+import gc
 import logging
 import sys
 from collections.abc import Callable
@@ -45,7 +46,10 @@ class EngineProcess:
         }
 
     def run(self) -> None:
-        """Serve until told to stop."""
+        """Serve until told to stop. Python's collector works only while nobody waits for a step."""
+        gc.collect()
+        gc.freeze()
+        gc.disable()
         nap = 0.0
         while not self._stopped:
             call = self._pipe.next_call(nap)
@@ -53,7 +57,9 @@ class EngineProcess:
                 self._answer(call)
                 nap = 0.0
             elif self._engine.paused or not self._engine.has_work:
-                nap = 1.0
+                nap = 0.0 if self._engine.prepare() else 1.0
+                if nap:
+                    gc.collect()
             else:
                 nap = 0.0 if self._engine.step() else self._engine.nap_s()
                 self._send_pieces()

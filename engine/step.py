@@ -5,6 +5,7 @@ same ``StepInput``; the KV oracle, the simulator and replay are other workers be
 """
 
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,15 @@ from numpy.typing import NDArray
 from engine.request import SamplingParams
 
 Int32 = NDArray[np.int32]
+
+
+class Eager(IntEnum):
+    """Why a step runs without a CUDA graph."""
+
+    NONE = 0  # it has one
+    NO_GRAPHS = 1  # this device, or this backend, has none at all
+    NOT_CAPTURED_YET = 2
+    CAPTURE_FAILED = 3
 
 
 @dataclass(slots=True)
@@ -62,7 +72,8 @@ class StepOutput:
     """What a step produced: one entry per sampled token (a row that got several tokens repeats, in order).
 
     ``logprobs`` (when a request asked): one ``{token_id: logprob}`` per token, of the model's raw distribution, or
-    None. Times are microseconds, 0 when not measured.
+    None. Times are microseconds, 0 when not measured. ``idle_us``: from the end of the step launched before to the
+    begin of this one, by the device's own clock; None when not measured.
     """
 
     step: int
@@ -72,6 +83,7 @@ class StepOutput:
     logprobs: list[dict[int, float] | None] | None = None
     gpu_us: float = 0.0
     host_us: float = 0.0
+    idle_us: float | None = None
 
 
 class Worker(Protocol):
@@ -82,3 +94,12 @@ class Worker(Protocol):
 
     def poll(self, block: bool = True) -> list[StepOutput]:
         """Finished steps in launch order. With ``block`` wait for at least one if any is in flight."""
+
+    def prepare(self) -> bool:
+        """While nothing runs: prepare a little more (capture a graph). False when nothing is left to prepare."""
+
+    def graph_for(self, tokens: int, decode: bool) -> tuple[int, Eager]:
+        """Padded tokens of the graph that such a step would run in (0: eagerly), and why it has none.
+
+        ``decode``: every row computes one token.
+        """

@@ -62,6 +62,30 @@ def use_triton(backend: str | None, x: torch.Tensor) -> bool:
     return True
 
 
+@lru_cache
+def launches_dependents(device: torch.device) -> bool:
+    """Whether kernels on ``device`` can be launched before the one in front has ended (compute capability 9.0)."""
+    return not INTERPRET and device.type == "cuda" and torch.cuda.get_device_capability(device) >= (9, 0)
+
+
+def dependent_launch(x: torch.Tensor) -> dict[str, bool]:
+    """Launch arguments of a kernel that calls ``wait_for_inputs``: both or neither, or nothing orders it."""
+    dependent = launches_dependents(x.device)
+    return {"DEPENDENT": dependent, "launch_pdl": dependent}
+
+
+@jit
+def wait_for_inputs(DEPENDENT: tl.constexpr) -> None:
+    """Stand still until the kernels in front have ended, and let the one behind start its own preparations.
+
+    Every program of a dependent kernel calls it before it reads what they wrote and before its first store (they may
+    still read there). Weights, which no kernel writes, may be read earlier: that is the gain, besides a hidden launch.
+    """
+    if DEPENDENT:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+
+
 def check_rows(**tensors: torch.Tensor | None) -> None:
     """Refuse a tensor whose last dimension is strided: kernels take any row stride but read rows contiguously.
 

@@ -10,7 +10,7 @@ The grid depends on shapes alone, never on lengths: a CUDA graph may replay it f
 
 import torch
 
-from kernels.backend import jit, tl, triton
+from kernels.backend import dependent_launch, jit, tl, triton, wait_for_inputs
 
 TARGET_PROGRAMS = 512  # about four for each of a large GPU's multiprocessors
 MIN_SPLIT = 256  # tokens: a shorter split costs more in the merge than it gains
@@ -23,8 +23,10 @@ def _decode_kernel(
     k_stride_block, k_stride_head, k_stride_token, v_stride_block, v_stride_head, v_stride_token,
     GROUP: tl.constexpr, GROUP_PAD: tl.constexpr, HEAD_DIM: tl.constexpr, DIM_PAD: tl.constexpr,
     BLOCK_SIZE: tl.constexpr, BLOCK_N: tl.constexpr, SPLITS: tl.constexpr, UPCAST: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """One row, one KV head and one share of the context per program. Rows with more than one query are left alone."""
+    wait_for_inputs(DEPENDENT)
     row, kv_head, split = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
     member, dim = tl.arange(0, GROUP_PAD), tl.arange(0, DIM_PAD)
     head = kv_head * GROUP + member
@@ -84,8 +86,10 @@ def _decode_kernel(
 def _decode_reduce_kernel(
     partial_ptr, lse_ptr, query_start_ptr, out_ptr, out_stride_token, out_stride_head,
     HEAD_DIM: tl.constexpr, DIM_PAD: tl.constexpr, SPLITS: tl.constexpr, SPLITS_PAD: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """Merge the shares of one row and query head; shares without a key weigh nothing and are not read."""
+    wait_for_inputs(DEPENDENT)
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     token = tl.load(query_start_ptr + row).to(tl.int64)
     if tl.load(query_start_ptr + row + 1) - token != 1:
@@ -144,9 +148,11 @@ def launch_decode(
         *k_cache.stride()[:3], *v_cache.stride()[:3],
         GROUP=group, GROUP_PAD=max(16, triton.next_power_of_2(group)), HEAD_DIM=head_dim, DIM_PAD=dim_pad,
         BLOCK_SIZE=block_size, BLOCK_N=block_n, SPLITS=splits, UPCAST=upcast, num_warps=warps, num_stages=stages,
+        **dependent_launch(q),
     )  # fmt: skip
     if splits > 1:
         _decode_reduce_kernel[(num_rows, num_q_heads)](
             partial, lse, query_starts, out, *out.stride()[:2],
             HEAD_DIM=head_dim, DIM_PAD=dim_pad, SPLITS=splits, SPLITS_PAD=triton.next_power_of_2(splits), num_warps=2,
+            **dependent_launch(q),
         )  # fmt: skip

@@ -5,16 +5,18 @@ temperature, then top-k, then top-p over what top-k left (renormalised), then mi
 Equal logits share their fate: a tie at the pivot is kept whole.
 
 No sort on the GPU: "how many tokens, or how much mass, at or above t" falls as t rises, so bisection over the bit
-patterns of the logits (ordered as integers) ends at the exact pivot: 16 passes for bf16, 32 for fp32, over a row that
-stays in the L2 cache.
+patterns of the logits (ordered as integers) ends at the exact pivot. It rarely needs the row: one pass keeps the four
+largest logits of each lane (tokens ``l``, ``l + BLOCK``, ...) in registers. Every token above the largest *fourth* of a
+lane is among them, which are several hundred in all, so a pivot up there is found without another read. A pivot further
+down (a large top-k, a flat distribution) takes a pass over the row for each step of the bisection.
 """
 
 import numpy as np
 import torch
 
-from kernels.backend import check_rows, jit, tl
+from kernels.backend import check_rows, dependent_launch, jit, tl, wait_for_inputs
 
-BLOCK = 4096
+BLOCK = 2048
 
 
 def pivots_reference(
@@ -49,11 +51,44 @@ def _descending(x: torch.Tensor) -> torch.Tensor:
 
 
 @jit
+def load_tokens(row_ptr, token, end, vocab) -> "tl.tensor":
+    """Logits of ``token``, all below ``end``. Unmasked where possible: a mask of odd width splits wide loads."""
+    if end <= vocab:
+        x = tl.load(row_ptr + token)
+    else:
+        x = tl.load(row_ptr + token, mask=token < vocab, other=float("-inf"))
+    return x
+
+
+@jit
 def _load_logits(row_ptr, start, vocab, BLOCK: tl.constexpr):
     """BLOCK logits as fp32; NaN and lanes past the vocabulary are -inf, -0 is 0."""
-    token = start + tl.arange(0, BLOCK)
-    x = tl.load(row_ptr + token, mask=token < vocab, other=float("-inf")).to(tl.float32)
+    x = load_tokens(row_ptr, start + tl.arange(0, BLOCK), start + BLOCK, vocab).to(tl.float32)
     return tl.where(x == x, x, float("-inf")) + 0.0
+
+
+@jit
+def _insert(x, m0, m1, m2, m3):
+    """Each lane's four largest values, largest first, with one more value."""
+    rest0 = tl.minimum(m0, x)
+    rest1 = tl.minimum(m1, rest0)
+    rest2 = tl.minimum(m2, rest1)
+    return tl.maximum(m0, x), tl.maximum(m1, rest0), tl.maximum(m2, rest1), tl.maximum(m3, rest2)
+
+
+@jit
+def _largest_of_lanes(row_ptr, vocab, BLOCK: tl.constexpr):
+    """The four largest logits of each lane, as (BLOCK, 2, 2), the largest of all, and the largest fourth."""
+    m0 = tl.full((BLOCK,), float("-inf"), tl.float32)
+    m1, m2, m3 = m0, m0, m0
+    whole = vocab // (4 * BLOCK) * (4 * BLOCK)
+    for start in range(0, whole, 4 * BLOCK):
+        for part in tl.static_range(4):  # four loads in flight
+            x = tl.load(row_ptr + start + part * BLOCK + tl.arange(0, BLOCK)).to(tl.float32)
+            m0, m1, m2, m3 = _insert(tl.where(x == x, x, float("-inf")) + 0.0, m0, m1, m2, m3)
+    for start in range(whole, vocab, BLOCK):
+        m0, m1, m2, m3 = _insert(_load_logits(row_ptr, start, vocab, BLOCK), m0, m1, m2, m3)
+    return tl.join(tl.join(m0, m1), tl.join(m2, m3)), tl.max(m0, axis=0), tl.max(m3, axis=0)
 
 
 @jit
@@ -96,34 +131,53 @@ def _search(
 
 
 @jit
+def _search_near(keys, weight, low, high, target):
+    """``_search`` among the largest of the lanes, for which the keys and weights are in registers."""
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        reached = tl.sum(tl.where(keys >= middle.to(tl.int32), weight, 0.0)) >= target
+        low, high = tl.where(reached, middle, low), tl.where(reached, high, middle)
+    return low
+
+
+@jit
 def _pivots_kernel(
     logits_ptr, temperature_ptr, top_k_ptr, top_p_ptr, min_p_ptr, pivot_ptr, vocab, logits_stride,
-    SHIFT: tl.constexpr, BLOCK: tl.constexpr,
+    SHIFT: tl.constexpr, BLOCK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """One row per program. Rows that do not filter stop at once."""
     row = tl.program_id(0).to(tl.int64)
     row_ptr = logits_ptr + row * logits_stride
+    wait_for_inputs(DEPENDENT)
     temperature = tl.load(temperature_ptr + row)
     top_k, top_p, min_p = tl.load(top_k_ptr + row), tl.load(top_p_ptr + row), tl.load(min_p_ptr + row)
     limits_count, limits_mass = (top_k >= 1) & (top_k < vocab), top_p < 1.0
     tl.store(pivot_ptr + row, float("-inf"))
     if (temperature > 0) & (limits_count | limits_mass | (min_p > 0)):
         temperature = tl.maximum(temperature, 1.1754943508222875e-38)
-        top, bottom = tl.full((BLOCK,), float("-inf"), tl.float32), tl.full((BLOCK,), float("inf"), tl.float32)
-        for start in range(0, vocab, BLOCK):
-            x = _load_logits(row_ptr, start, vocab, BLOCK)
-            top = tl.maximum(top, x)
-            bottom = tl.minimum(bottom, tl.where(start + tl.arange(0, BLOCK) < vocab, x, float("inf")))
-        best = tl.max(top, axis=0)
-        low = _to_key(tl.min(bottom, axis=0), SHIFT).to(tl.int64)
-        high = _to_key(best, SHIFT).to(tl.int64) + 1
+        near, best, fourth = _largest_of_lanes(row_ptr, vocab, BLOCK)
+        keys = _to_key(near, SHIFT)
+        known = _to_key(fourth, SHIFT).to(tl.int64) + 1  # from this key on, no token is missing in ``near``
+        low, high = _to_key(fourth * 0 + float("-inf"), SHIFT).to(tl.int64), _to_key(best, SHIFT).to(tl.int64) + 1
         pivot = float("-inf")
         if limits_count:
-            low = _search(row_ptr, vocab, low, high, top_k.to(tl.float32), best, temperature, False, SHIFT, BLOCK)
+            one, count = tl.full(near.shape, 1.0, tl.float32), top_k.to(tl.float32)
+            if tl.sum(tl.where(keys >= known.to(tl.int32), one, 0.0)) >= count:
+                low = _search_near(keys, one, known, high, count)
+            else:
+                low = _search(row_ptr, vocab, low, known, count, best, temperature, False, SHIFT, BLOCK)
             pivot = _to_logit(low.to(tl.int32), SHIFT)
         if limits_mass:
-            mass = top_p * _at_or_above(row_ptr, vocab, low.to(tl.int32), best, temperature, True, SHIFT, BLOCK)
-            low = _search(row_ptr, vocab, low, high, mass, best, temperature, True, SHIFT, BLOCK)
+            weight = tl.exp((near - best) / temperature)
+            if low >= known:
+                mass = tl.sum(tl.where(keys >= low.to(tl.int32), weight, 0.0))
+            else:
+                mass = _at_or_above(row_ptr, vocab, low.to(tl.int32), best, temperature, True, SHIFT, BLOCK)
+            enough, least = top_p * mass, tl.maximum(low, known)
+            if tl.sum(tl.where(keys >= least.to(tl.int32), weight, 0.0)) >= enough:
+                low = _search_near(keys, weight, least, high, enough)
+            else:
+                low = _search(row_ptr, vocab, low, least, enough, best, temperature, True, SHIFT, BLOCK)
             pivot = _to_logit(low.to(tl.int32), SHIFT)
         if min_p > 0:
             pivot = tl.maximum(pivot, tl.minimum(best + temperature * tl.log(min_p), best))
@@ -143,6 +197,7 @@ def launch_pivots(
     pivot = torch.empty(rows, dtype=torch.float32, device=logits.device)
     shift = {torch.bfloat16: 16, torch.float16: 13}.get(logits.dtype, 0)
     _pivots_kernel[(rows,)](
-        logits, temperature, top_k, top_p, min_p, pivot, vocab, logits.stride(0), SHIFT=shift, BLOCK=BLOCK, num_warps=16
-    )
+        logits, temperature, top_k, top_p, min_p, pivot, vocab, logits.stride(0),
+        SHIFT=shift, BLOCK=BLOCK, num_warps=8, **dependent_launch(logits),
+    )  # fmt: skip
     return pivot

@@ -1,16 +1,14 @@
 """The random numbers of sampling: Philox-4x32-10, a counter-based generator (Salmon et al., SC'11).
 
-A token's noise is a pure function of (seed, position, token id): no state, no order, no row. So a request's tokens do
-not depend on its neighbours, its seat, padding or how the vocabulary is cut among programs. One call gives four 32-bit
-words; they belong to the tokens ``i``, ``i + LANE``, ``i + 2 LANE``, ``i + 3 LANE`` of a span of 4 LANE tokens, so that
-a program loads each quarter of its span contiguously. Here as PyTorch; ``tl.philox`` computes the same words.
+The noise is a pure function of (seed, position, token): no state, no order, no row. So a request's tokens do not depend
+on its neighbours, its seat, padding or how the vocabulary is cut among programs. One call gives four 32-bit words for
+four neighbouring groups of tokens (see ``kernels.sampling``). Here as PyTorch; ``tl.philox`` computes the same words.
 """
 
 import torch
 
 from kernels.backend import jit, tl
 
-LANE = 1024  # tokens a word apart; four make a span
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -29,13 +27,35 @@ def philox(key: torch.Tensor, counter: tuple[torch.Tensor | int, ...]) -> tuple[
     return c0, c1, c2, c3
 
 
-def token_bits(seeds: torch.Tensor, positions: torch.Tensor, vocab_size: int) -> torch.Tensor:
-    """The 32 random bits of each token: (R, vocab_size) int64 for ``seeds`` (R,) int64 and ``positions`` (R,)."""
-    spans = -(-vocab_size // (4 * LANE))
-    call = torch.arange(spans * LANE, device=seeds.device)
+def group_bits(seeds: torch.Tensor, positions: torch.Tensor, groups: int) -> torch.Tensor:
+    """The 32 random bits of each group of tokens: (R, groups) int64; ``groups`` is a multiple of 4."""
+    call = torch.arange(groups // 4, device=seeds.device)
     position = positions.long().unsqueeze(1) & _MASK
     words = philox(seeds.unsqueeze(1), (call.unsqueeze(0), position, torch.zeros_like(position), 0))
-    return torch.stack([w.view(-1, spans, LANE) for w in words], dim=2).flatten(1)[:, :vocab_size]
+    return torch.stack(words, dim=2).flatten(1)
+
+
+def member_bits(seeds: torch.Tensor, positions: torch.Tensor, first: torch.Tensor) -> torch.Tensor:
+    """The 32 random bits that choose within the group whose first token is ``first``: (R,) int64."""
+    position = positions.long() & _MASK
+    return philox(seeds, (first, position, torch.ones_like(position), 0))[0]
+
+
+@jit
+def group_words(seed, position, first_call, LANE: tl.constexpr) -> "tl.tensor":
+    """``group_bits`` of LANE groups inside a kernel: uint32 words of LANE / 4 calls from ``first_call`` on."""
+    call = (first_call + tl.arange(0, LANE // 4)).to(tl.uint32)
+    zero = call * 0
+    w0, w1, w2, w3 = tl.philox(seed, call, zero + position.to(tl.uint32), zero, zero)
+    return tl.join(tl.join(w0, w2), tl.join(w1, w3)).reshape(LANE)
+
+
+@jit
+def member_word(seed, position, first) -> "tl.tensor":
+    """``member_bits`` of one row inside a kernel."""
+    zero = first.to(tl.uint32) * 0
+    word, _, _, _ = tl.philox(seed, first.to(tl.uint32), zero + position.to(tl.uint32), zero + 1, zero)
+    return word
 
 
 def gumbel(bits: torch.Tensor) -> torch.Tensor:

@@ -10,7 +10,16 @@ unfused formula.
 
 import torch
 
-from kernels.backend import check_rows, check_same_device, jit, tl, triton, use_triton
+from kernels.backend import (
+    check_rows,
+    check_same_device,
+    dependent_launch,
+    jit,
+    tl,
+    triton,
+    use_triton,
+    wait_for_inputs,
+)
 
 
 def rmsnorm_reference(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -29,12 +38,14 @@ def add_rmsnorm_reference(x: torch.Tensor, residual: torch.Tensor, weight: torch
 @jit
 def _rmsnorm_kernel(
     x_ptr, residual_ptr, weight_ptr, y_ptr, num_rows, hidden, x_stride, residual_stride, y_stride, eps,
-    ADD: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr,
+    ADD: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
     """ROWS rows per program, each whole in registers: one read, one write, no second pass over memory."""
     row = (tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS))[:, None]
     col = tl.arange(0, BLOCK)[None, :]
     inside = (row < num_rows) & (col < hidden)
+    weight = tl.load(weight_ptr + col, mask=col < hidden, other=0.0).to(tl.float32)
+    wait_for_inputs(DEPENDENT)
     h = tl.load(x_ptr + row * x_stride + col, mask=inside, other=0.0).to(tl.float32)
     if ADD:
         residual = residual_ptr + row * residual_stride + col
@@ -42,7 +53,6 @@ def _rmsnorm_kernel(
         tl.store(residual, total, mask=inside)
         h = total.to(tl.float32)
     scale = tl.rsqrt(tl.sum(h * h, axis=1) / hidden + eps)[:, None]
-    weight = tl.load(weight_ptr + col, mask=col < hidden, other=0.0).to(tl.float32)
     tl.store(y_ptr + row * y_stride + col, (h * scale * weight).to(y_ptr.dtype.element_ty), mask=inside)
 
 
@@ -83,6 +93,6 @@ def _launch(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor
         _rmsnorm_kernel[(triton.cdiv(num_rows, rows),)](
             x, x if residual is None else residual, weight, y, num_rows, hidden,
             x.stride(0), 0 if residual is None else residual.stride(0), y.stride(0), eps,
-            ADD=residual is not None, ROWS=rows, BLOCK=block, num_warps=warps,
+            ADD=residual is not None, ROWS=rows, BLOCK=block, num_warps=warps, **dependent_launch(x),
         )  # fmt: skip
     return y

@@ -10,7 +10,16 @@ Fused because each value is touched once: every element of qkv is read once and 
 
 import torch
 
-from kernels.backend import check_rows, check_same_device, jit, tl, triton, use_triton
+from kernels.backend import (
+    check_rows,
+    check_same_device,
+    dependent_launch,
+    jit,
+    tl,
+    triton,
+    use_triton,
+    wait_for_inputs,
+)
 from kernels.rmsnorm import rmsnorm_reference
 
 
@@ -56,57 +65,65 @@ def _write(cache: torch.Tensor, x: torch.Tensor, slots: torch.Tensor) -> None:
 
 
 @jit
-def _norm_rotate(low, high, norm_ptr, half_col, half, cos, sin, eps, NORM: tl.constexpr):
-    """RMSNorm (optional) and rotation of heads whose halves are ``low`` and ``high`` (heads, HALF), fp32."""
+def _norm_rotate(row, inside, norm_ptr, col, half, cos, sin, eps, NORM: tl.constexpr):
+    """Load a head of several tokens as two halves (TOKENS, HALF); RMSNorm (optional) and rotation, in fp32."""
+    low = tl.load(row, mask=inside, other=0.0).to(tl.float32)
+    high = tl.load(row + half, mask=inside, other=0.0).to(tl.float32)
     if NORM:
         scale = tl.rsqrt((tl.sum(low * low, axis=1) + tl.sum(high * high, axis=1)) / (2 * half) + eps)[:, None]
-        low *= scale * tl.load(norm_ptr + half_col, mask=half_col < half, other=0.0).to(tl.float32)
-        high *= scale * tl.load(norm_ptr + half + half_col, mask=half_col < half, other=0.0).to(tl.float32)
+        low *= scale * tl.load(norm_ptr + col, mask=col < half, other=0.0).to(tl.float32)
+        high *= scale * tl.load(norm_ptr + half + col, mask=col < half, other=0.0).to(tl.float32)
     return low * cos - high * sin, high * cos + low * sin
+
+
+@jit
+def _store_halves(at, low, high, half, inside):
+    """Store a head in the dtype of where it goes."""
+    tl.store(at, low.to(at.dtype.element_ty), mask=inside)
+    tl.store(at + half, high.to(at.dtype.element_ty), mask=inside)
 
 
 @jit
 def _rope_write_kv_kernel(
     qkv_ptr, position_ptr, slot_ptr, cos_sin_ptr, q_norm_ptr, k_norm_ptr, q_ptr, k_cache_ptr, v_cache_ptr,
-    qkv_stride, cos_sin_stride, eps,
+    num_tokens, qkv_stride, cos_sin_stride, eps,
     k_stride_block, k_stride_head, k_stride_token, v_stride_block, v_stride_head, v_stride_token,
-    NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, GROUP_PAD: tl.constexpr,
-    HEAD_DIM: tl.constexpr, HALF_PAD: tl.constexpr, BLOCK_SIZE: tl.constexpr, NORM: tl.constexpr,
+    NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, HALF_PAD: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr, NORM: tl.constexpr, TOKENS: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
-    """One token and one KV head per program: GROUP q heads, one k head and one v head."""
-    token, kv_head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    """TOKENS tokens and one KV head per program: GROUP q heads, one k head and one v head."""
+    token, kv_head = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS), tl.program_id(1)
     HALF: tl.constexpr = HEAD_DIM // 2
     col = tl.arange(0, HALF_PAD)[None, :]
-    in_col = col < HALF
-    position = tl.load(position_ptr + token).to(tl.int64)
-    slot = tl.load(slot_ptr + token).to(tl.int64)
-    cos = tl.load(cos_sin_ptr + position * cos_sin_stride + col, mask=in_col, other=0.0)
-    sin = tl.load(cos_sin_ptr + position * cos_sin_stride + HALF + col, mask=in_col, other=0.0)
+    wait_for_inputs(DEPENDENT)
+    position = tl.load(position_ptr + token, mask=token < num_tokens, other=0).to(tl.int64)[:, None]
+    slot = tl.load(slot_ptr + token, mask=token < num_tokens, other=-1).to(tl.int64)[:, None]
+    token = token.to(tl.int64)[:, None]
+    inside, real = (token < num_tokens) & (col < HALF), (slot >= 0) & (col < HALF)
+    cos = tl.load(cos_sin_ptr + position * cos_sin_stride + col, mask=inside, other=0.0)
+    sin = tl.load(cos_sin_ptr + position * cos_sin_stride + HALF + col, mask=inside, other=0.0)
 
-    member = tl.arange(0, GROUP_PAD)[:, None]
-    in_q = (member < GROUP) & in_col
-    head = (kv_head * GROUP + member) * HEAD_DIM + col
-    q_low = tl.load(qkv_ptr + token * qkv_stride + head, mask=in_q, other=0.0).to(tl.float32)
-    q_high = tl.load(qkv_ptr + token * qkv_stride + head + HALF, mask=in_q, other=0.0).to(tl.float32)
-    q_low, q_high = _norm_rotate(q_low, q_high, q_norm_ptr, col, HALF, cos, sin, eps, NORM)
-    q_out = q_ptr + token * (NUM_KV_HEADS * GROUP * HEAD_DIM) + head
-    tl.store(q_out, q_low.to(q_ptr.dtype.element_ty), mask=in_q)
-    tl.store(q_out + HALF, q_high.to(q_ptr.dtype.element_ty), mask=in_q)
+    row = qkv_ptr + token * qkv_stride + col
+    for member in tl.static_range(GROUP):
+        head = (kv_head * GROUP + member) * HEAD_DIM
+        low, high = _norm_rotate(row + head, inside, q_norm_ptr, col, HALF, cos, sin, eps, NORM)
+        q_at = q_ptr + token * (NUM_KV_HEADS * GROUP * HEAD_DIM) + head + col
+        _store_halves(q_at, low, high, HALF, inside)
 
-    k_in = qkv_ptr + token * qkv_stride + (NUM_KV_HEADS * GROUP + kv_head) * HEAD_DIM + col
+    k_in = row + (NUM_KV_HEADS * GROUP + kv_head) * HEAD_DIM
     v_in = k_in + NUM_KV_HEADS * HEAD_DIM
-    k_low = tl.load(k_in, mask=in_col, other=0.0).to(tl.float32)
-    k_high = tl.load(k_in + HALF, mask=in_col, other=0.0).to(tl.float32)
-    k_low, k_high = _norm_rotate(k_low, k_high, k_norm_ptr, col, HALF, cos, sin, eps, NORM)
-    real = in_col & (slot >= 0)
     block, offset = slot // BLOCK_SIZE, slot % BLOCK_SIZE
-    k_out = k_cache_ptr + block * k_stride_block + kv_head * k_stride_head + offset * k_stride_token + col
-    v_out = v_cache_ptr + block * v_stride_block + kv_head * v_stride_head + offset * v_stride_token + col
-    tl.store(k_out, k_low.to(k_cache_ptr.dtype.element_ty), mask=real)
-    tl.store(k_out + HALF, k_high.to(k_cache_ptr.dtype.element_ty), mask=real)
-    v_type = v_cache_ptr.dtype.element_ty
-    tl.store(v_out, tl.load(v_in, mask=real, other=0.0).to(v_type), mask=real)
-    tl.store(v_out + HALF, tl.load(v_in + HALF, mask=real, other=0.0).to(v_type), mask=real)
+    low, high = _norm_rotate(k_in, inside, k_norm_ptr, col, HALF, cos, sin, eps, NORM)
+    k_at = k_cache_ptr + block * k_stride_block + kv_head * k_stride_head + offset * k_stride_token + col
+    _store_halves(k_at, low, high, HALF, real)
+    low, high = tl.load(v_in, mask=real, other=0.0), tl.load(v_in + HALF, mask=real, other=0.0)
+    v_at = v_cache_ptr + block * v_stride_block + kv_head * v_stride_head + offset * v_stride_token + col
+    _store_halves(v_at, low, high, HALF, real)
+
+
+def tile(num_tokens: int) -> tuple[int, int]:
+    """(tokens, warps) of a program. Few tokens: one each, for latency. Many: enough bytes in flight per program."""
+    return (1, 1) if num_tokens <= 512 else (4, 1)
 
 
 def rope_write_kv(
@@ -152,12 +169,14 @@ def rope_write_kv(
     num_tokens, head_dim, group = qkv.shape[0], k_cache.shape[3], num_q_heads // num_kv_heads
     q = torch.empty((num_tokens, num_q_heads, head_dim), dtype=qkv.dtype, device=qkv.device)
     if num_tokens:
-        half_pad, group_pad = triton.next_power_of_2(head_dim // 2), triton.next_power_of_2(group)
         unused = cos_sin  # a valid address for weights that are never read
-        _rope_write_kv_kernel[(num_tokens, num_kv_heads)](
+        tokens, warps = tile(num_tokens)
+        _rope_write_kv_kernel[(triton.cdiv(num_tokens, tokens), num_kv_heads)](
             qkv, positions, slots, cos_sin, unused if q_norm is None else q_norm, unused if k_norm is None else k_norm,
-            q, k_cache, v_cache, qkv.stride(0), cos_sin.stride(0), eps, *k_cache.stride()[:3], *v_cache.stride()[:3],
-            NUM_KV_HEADS=num_kv_heads, GROUP=group, GROUP_PAD=group_pad, HEAD_DIM=head_dim, HALF_PAD=half_pad,
-            BLOCK_SIZE=k_cache.shape[2], NORM=q_norm is not None, num_warps=1 if group_pad * half_pad <= 256 else 4,
+            q, k_cache, v_cache, num_tokens, qkv.stride(0), cos_sin.stride(0), eps,
+            *k_cache.stride()[:3], *v_cache.stride()[:3],
+            NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim, HALF_PAD=triton.next_power_of_2(head_dim // 2),
+            BLOCK_SIZE=k_cache.shape[2], NORM=q_norm is not None, TOKENS=tokens, num_warps=warps,
+            **dependent_launch(qkv),
         )  # fmt: skip
     return q

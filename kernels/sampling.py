@@ -1,17 +1,35 @@
-"""Choosing the next token, and the penalties before it.
+"""Choosing the next token.
 
 Gumbel-max: ``argmax(logits + temperature * noise)`` with Gumbel noise is a draw from ``softmax(logits / temperature)``.
-One pass over the logits, no softmax, no sort, no sum; temperature 0 is plain argmax with no branch and no division.
-Noise: see ``kernels.philox``. Top-k, top-p and min-p each keep the tokens at or above some logit (``kernels.filters``),
-so the largest of the three pivots filters for all. Reads each logit once, V * 2 bytes a row in bf16, plus the filters'
-passes when there are any.
+No softmax over the row, no sort, one pass; temperature 0 is plain argmax with no division.
+
+Noise for every token would cost more than reading the logits. The maximum of Gumbel variables is one again, so DEPTH
+tokens share it: a group's score is ``temperature * (log(sum of exp(logit / temperature)) + noise)``, and only in the
+group that wins is a member drawn, by its share. Noise: see ``kernels.philox``. Top-k, top-p and min-p each keep the
+tokens at or above some logit (``kernels.filters``), so the largest of the three pivots filters for all.
+
+    span = DEPTH * LANE tokens, one program     group l of a span = its tokens l, l + LANE, l + 2 LANE, ...
 """
 
 import torch
+from torch.nn import functional
 
-from kernels.backend import check_rows, check_same_device, jit, tl, triton, use_triton
-from kernels.filters import launch_pivots, pivots_reference
-from kernels.philox import LANE, gumbel, gumbel_of_bits, token_bits
+from kernels.backend import (
+    check_rows,
+    check_same_device,
+    dependent_launch,
+    jit,
+    tl,
+    triton,
+    use_triton,
+    wait_for_inputs,
+)
+from kernels.filters import launch_pivots, load_tokens, pivots_reference
+from kernels.philox import group_bits, group_words, gumbel, gumbel_of_bits, member_bits, member_word
+
+LANE = 256  # groups of a span
+DEPTH = 16  # tokens of a group
+LARGEST = 3.0e38  # logits are cut to this magnitude, NaN to its negative: no infinities to subtract
 
 
 def sample_reference(
@@ -25,76 +43,117 @@ def sample_reference(
     plain: bool,
 ) -> torch.Tensor:
     """What ``sample`` computes, in plain PyTorch."""
-    scores = torch.nan_to_num(logits.float(), nan=float("-inf"), posinf=float("inf"), neginf=float("-inf"))
+    scores = logits.float().nan_to_num(nan=-LARGEST).clamp(-LARGEST, LARGEST)
     if not plain:
         pivot = pivots_reference(scores, temperature, top_k, top_p, min_p).unsqueeze(1)
-        scores = scores.masked_fill(scores < pivot, float("-inf"))
+        scores = scores.masked_fill(scores < pivot, -LARGEST)
+    tokens = scores.argmax(dim=-1)
     hot = (temperature > 0).nonzero().squeeze(1)
     if len(hot):
-        noise = gumbel(token_bits(seeds[hot], positions[hot], logits.shape[1]))
-        scores = scores.index_add(0, hot, noise.mul_(temperature[hot].unsqueeze(1)))
-    return scores.argmax(dim=-1).int()
+        tokens[hot] = _draw_reference(scores[hot], temperature[hot], seeds[hot], positions[hot])
+    return tokens.int()
+
+
+def _draw_reference(
+    scores: torch.Tensor, temperature: torch.Tensor, seeds: torch.Tensor, positions: torch.Tensor
+) -> torch.Tensor:
+    """Draw a group of each row of ``scores`` (R, V), then a member of it."""
+    rows, vocab = scores.shape
+    padded = functional.pad(scores, (0, -vocab % (DEPTH * LANE)), value=-LARGEST)
+    groups = padded.view(rows, -1, DEPTH, LANE).transpose(2, 3).flatten(1, 2)  # (R, spans * LANE, DEPTH)
+    top, heat = groups.amax(2), temperature.unsqueeze(1)
+    weight = torch.exp((groups - top.unsqueeze(2)) / heat.unsqueeze(2).clamp(min=1e-30))
+    noise = gumbel(group_bits(seeds, positions, top.shape[1]))
+    winner = (top + heat * (weight.sum(2).log() + noise)).argmax(1)
+    share = weight[torch.arange(rows), winner].cumsum(1)
+    first = winner // LANE * (DEPTH * LANE) + winner % LANE
+    drawn = (member_bits(seeds, positions, first) >> 9).float() * 2.0**-23 * share[:, -1]
+    return (first + (share <= drawn.unsqueeze(1)).sum(1) * LANE).clamp(max=vocab - 1)
 
 
 @jit
-def _better(best, best_token, logits, token, bits, temperature, pivot, vocab, NOISE: tl.constexpr):
-    """Fold LANE tokens into the running best of each lane; earlier tokens win ties."""
-    x = tl.load(logits + token, mask=token < vocab, other=float("-inf")).to(tl.float32)
-    score = tl.where((x == x) & (x >= pivot), x, float("-inf"))
-    if NOISE:
-        score += temperature * gumbel_of_bits(bits)
-    return tl.where(score > best, score, best), tl.where(score > best, token, best_token)
-
-
-@jit
-def _span_best(logits, span, seed, position, temperature, pivot, vocab, LANE: tl.constexpr, NOISE: tl.constexpr):
-    """The best (score, token) of one span of 4 LANE tokens, the smallest token among equals."""
-    lane = tl.arange(0, LANE)
-    token = span * (4 * LANE) + lane
-    w0, w1, w2, w3 = token, token, token, token  # not read without noise
-    if NOISE:
-        call = (span * LANE + lane).to(tl.uint32)
-        zero = tl.zeros((LANE,), tl.uint32)
-        w0, w1, w2, w3 = tl.philox(seed, call, zero + position.to(tl.uint32), zero, zero)
-    best, winner = tl.full((LANE,), float("-inf"), tl.float32), token
-    best, winner = _better(best, winner, logits, token, w0, temperature, pivot, vocab, NOISE)
-    best, winner = _better(best, winner, logits, token + LANE, w1, temperature, pivot, vocab, NOISE)
-    best, winner = _better(best, winner, logits, token + 2 * LANE, w2, temperature, pivot, vocab, NOISE)
-    best, winner = _better(best, winner, logits, token + 3 * LANE, w3, temperature, pivot, vocab, NOISE)
-    top = tl.max(best, axis=0)
-    return top, tl.min(tl.where(best == top, winner, 2147483647), axis=0)
+def _cut(x, pivot, LARGEST: tl.constexpr, FILTER: tl.constexpr):
+    """Logits as fp32 within +-LARGEST; NaN and what the filters drop are -LARGEST."""
+    x = x.to(tl.float32)
+    x = tl.minimum(tl.maximum(x, -LARGEST), LARGEST)  # the maximum of NaN and a number is the number
+    return tl.where(x >= pivot, x, -LARGEST) if FILTER else x
 
 
 @jit
 def _sample_kernel(
     logits_ptr, temperature_ptr, seed_ptr, position_ptr, pivot_ptr, score_ptr, token_ptr, vocab, logits_stride,
-    LANE: tl.constexpr, FILTER: tl.constexpr,
+    LANE: tl.constexpr, DEPTH: tl.constexpr, LARGEST: tl.constexpr, FILTER: tl.constexpr, DEPENDENT: tl.constexpr,
 ):  # fmt: skip
-    """One span of one row per program; a greedy row skips the noise."""
+    """The best group of one span of one row, as the id of its first token; a greedy row skips the noise."""
     row, span = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    logits = logits_ptr + row * logits_stride
+    lane, depth = tl.arange(0, LANE), tl.arange(0, DEPTH)
+    wait_for_inputs(DEPENDENT)
+    first = span * (LANE * DEPTH) + lane
+    row_ptr = logits_ptr + row * logits_stride
+    x = load_tokens(row_ptr, first[None, :] + depth[:, None] * LANE, (span + 1) * (LANE * DEPTH), vocab)
+    pivot = tl.load(pivot_ptr + row) if FILTER else 0.0
+    x = _cut(x, pivot, LARGEST, FILTER)
+    score = tl.max(x, axis=0)
     temperature = tl.load(temperature_ptr + row)
-    seed, position = tl.load(seed_ptr + row), tl.load(position_ptr + row)
-    pivot = float("-inf")
-    if FILTER:
-        pivot = tl.load(pivot_ptr + row)
     if temperature > 0:
-        score, token = _span_best(logits, span, seed, position, temperature, pivot, vocab, LANE, True)
-    else:
-        score, token = _span_best(logits, span, seed, position, temperature, pivot, vocab, LANE, False)
+        rate = 1.4426950408889634 / tl.maximum(temperature, 1.0e-30)
+        mass = tl.sum(tl.exp2((x - score[None, :]) * rate), axis=0)
+        words = group_words(tl.load(seed_ptr + row), tl.load(position_ptr + row), span * (LANE // 4), LANE)
+        score += temperature * (tl.log(mass) + gumbel_of_bits(words))
+    best = tl.max(score, axis=0)
     out = row * tl.num_programs(1) + span
-    tl.store(score_ptr + out, score)
-    tl.store(token_ptr + out, token)
+    tl.store(score_ptr + out, best)
+    tl.store(token_ptr + out, tl.min(tl.where(score == best, first, 2147483647), axis=0))
 
 
 @jit
-def _sample_reduce_kernel(score_ptr, token_ptr, out_ptr, spans, SPANS_PAD: tl.constexpr):
-    """The best of a row's spans, the smallest token among equals."""
+def _drawn_member(
+    row_ptr, first, word, temperature, pivot, vocab,
+    LANE: tl.constexpr, DEPTH: tl.constexpr, LARGEST: tl.constexpr, FILTER: tl.constexpr,
+):  # fmt: skip
+    """The member of the group of ``first`` that 32 random bits choose, by its share of the group."""
+    member = first + tl.arange(0, DEPTH) * LANE
+    x = _cut(tl.load(row_ptr + member, mask=member < vocab, other=float("-inf")), pivot, LARGEST, FILTER)
+    rate = 1.4426950408889634 / tl.maximum(temperature, 1.0e-30)
+    share = tl.cumsum(tl.exp2((x - tl.max(x, axis=0)) * rate), axis=0)
+    drawn = (word >> 9).to(tl.float32) * 1.1920928955078125e-07 * tl.max(share, axis=0)
+    return first + tl.sum((share <= drawn).to(tl.int32), axis=0) * LANE
+
+
+@jit
+def _smallest_of_span(
+    row_ptr, token, best, pivot, vocab, SPAN: tl.constexpr, LARGEST: tl.constexpr, FILTER: tl.constexpr
+):
+    """The smallest id of logit ``best`` in the span of ``token``: spans ascend, no other one holds a smaller."""
+    begin = token // SPAN * SPAN
+    tokens = begin + tl.arange(0, SPAN)
+    x = _cut(load_tokens(row_ptr, tokens, begin + SPAN, vocab), pivot, LARGEST, FILTER)
+    return tl.min(tl.where(x == best, tokens, 2147483647), axis=0)
+
+
+@jit
+def _member_kernel(
+    logits_ptr, temperature_ptr, seed_ptr, position_ptr, pivot_ptr, score_ptr, token_ptr, out_ptr,
+    vocab, logits_stride, spans,
+    SPANS_PAD: tl.constexpr, LANE: tl.constexpr, DEPTH: tl.constexpr, LARGEST: tl.constexpr,
+    FILTER: tl.constexpr, DEPENDENT: tl.constexpr,
+):  # fmt: skip
+    """One row per program: the best group of all spans, then its member. Greedy: the smallest id of the best logit."""
     row, span = tl.program_id(0).to(tl.int64), tl.arange(0, SPANS_PAD)
+    wait_for_inputs(DEPENDENT)
+    row_ptr = logits_ptr + row * logits_stride
+    pivot = tl.load(pivot_ptr + row) if FILTER else 0.0
     score = tl.load(score_ptr + row * spans + span, mask=span < spans, other=float("-inf"))
-    token = tl.load(token_ptr + row * spans + span, mask=span < spans, other=2147483647)
     best = tl.max(score, axis=0)
-    tl.store(out_ptr + row, tl.min(tl.where(score == best, token, 2147483647), axis=0))
+    group = tl.load(token_ptr + row * spans + span, mask=span < spans, other=2147483647)
+    token = tl.min(tl.where(score == best, group, 2147483647), axis=0)
+    temperature = tl.load(temperature_ptr + row)
+    if temperature > 0:
+        word = member_word(tl.load(seed_ptr + row), tl.load(position_ptr + row), token)
+        token = _drawn_member(row_ptr, token, word, temperature, pivot, vocab, LANE, DEPTH, LARGEST, FILTER)
+    else:
+        token = _smallest_of_span(row_ptr, token, best, pivot, vocab, LANE * DEPTH, LARGEST, FILTER)
+    tl.store(out_ptr + row, tl.minimum(token, vocab - 1))
 
 
 def sample(
@@ -130,81 +189,13 @@ def sample(
     out = torch.empty(rows, dtype=torch.int32, device=logits.device)
     if rows:
         pivot = temperature if plain else launch_pivots(logits, temperature, top_k, top_p, min_p)
-        spans = triton.cdiv(vocab, 4 * LANE)
+        spans = triton.cdiv(vocab, DEPTH * LANE)
         score = torch.empty((rows, spans), dtype=torch.float32, device=logits.device)
         token = torch.empty((rows, spans), dtype=torch.int32, device=logits.device)
-        _sample_kernel[(rows, spans)](
-            logits, temperature, seeds, positions, pivot, score, token, vocab, logits.stride(0),
-            LANE=LANE, FILTER=not plain, num_warps=4,
-        )  # fmt: skip
-        _sample_reduce_kernel[(rows,)](score, token, out, spans, SPANS_PAD=triton.next_power_of_2(spans), num_warps=1)
+        inputs = logits, temperature, seeds, positions, pivot, score, token
+        sizes = {"LANE": LANE, "DEPTH": DEPTH, "LARGEST": LARGEST, "FILTER": not plain} | dependent_launch(logits)
+        _sample_kernel[(rows, spans)](*inputs, vocab, logits.stride(0), **sizes, num_warps=1)
+        _member_kernel[(rows,)](
+            *inputs, out, vocab, logits.stride(0), spans, SPANS_PAD=triton.next_power_of_2(spans), **sizes, num_warps=4
+        )
     return out
-
-
-def apply_penalties_reference(
-    logits: torch.Tensor,
-    counts: torch.Tensor,
-    prompt_mask: torch.Tensor,
-    repetition: torch.Tensor,
-    presence: torch.Tensor,
-    frequency: torch.Tensor,
-) -> None:
-    """What ``apply_penalties`` computes, in plain PyTorch."""
-    x, factor = logits.float(), repetition.unsqueeze(1)
-    repeated = torch.where(x > 0, x / factor, x * factor)
-    x = torch.where(prompt_mask.bool() | (counts > 0), repeated, x)
-    x = x - frequency.unsqueeze(1) * counts - presence.unsqueeze(1) * (counts > 0)
-    logits.copy_(x)
-
-
-@jit
-def _penalties_kernel(
-    logits_ptr, count_ptr, prompt_ptr, repetition_ptr, presence_ptr, frequency_ptr, vocab,
-    logits_stride, count_stride, prompt_stride, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """BLOCK tokens of one row per program; a row without penalties moves nothing."""
-    row, token = tl.program_id(0).to(tl.int64), tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    repetition = tl.load(repetition_ptr + row)
-    presence, frequency = tl.load(presence_ptr + row), tl.load(frequency_ptr + row)
-    if (repetition != 1.0) | (presence != 0.0) | (frequency != 0.0):
-        inside = token < vocab
-        x = tl.load(logits_ptr + row * logits_stride + token, mask=inside, other=0.0).to(tl.float32)
-        count = tl.load(count_ptr + row * count_stride + token, mask=inside, other=0)
-        prompt = tl.load(prompt_ptr + row * prompt_stride + token, mask=inside, other=0) != 0
-        repeated = tl.where(x > 0, x / repetition, x * repetition)
-        x = tl.where(prompt | (count > 0), repeated, x)
-        x -= frequency * count.to(tl.float32) + tl.where(count > 0, presence, 0.0)
-        tl.store(logits_ptr + row * logits_stride + token, x.to(logits_ptr.dtype.element_ty), mask=inside)
-
-
-def apply_penalties(
-    logits: torch.Tensor,
-    counts: torch.Tensor,
-    prompt_mask: torch.Tensor,
-    repetition: torch.Tensor,
-    presence: torch.Tensor,
-    frequency: torch.Tensor,
-    backend: str | None = None,
-) -> None:
-    """Lower the logits of tokens already used, in place.
-
-    Tokens of prompt or output: positive logits divided, negative ones multiplied by ``repetition`` (1: off). Tokens of
-    the output: less ``presence`` once and ``frequency`` per occurrence (0: off; OpenAI's definitions).
-
-    Args:
-        logits: (R, V), any float dtype, any row stride.
-        counts: (R, V) int32, occurrences in the output.
-        prompt_mask: (R, V) bool or int8, non-zero where the prompt holds the token.
-        repetition, presence, frequency: (R,) fp32.
-    """
-    if not use_triton(backend, logits):
-        apply_penalties_reference(logits, counts, prompt_mask, repetition, presence, frequency)
-        return
-    check_rows(logits=logits, counts=counts, prompt_mask=prompt_mask)
-    check_same_device(logits, counts=counts, prompt_mask=prompt_mask, repetition=repetition)
-    rows, vocab = logits.shape
-    if rows:
-        _penalties_kernel[(rows, triton.cdiv(vocab, 1024))](
-            logits, counts, prompt_mask, repetition, presence, frequency, vocab,
-            logits.stride(0), counts.stride(0), prompt_mask.stride(0), BLOCK=1024, num_warps=4,
-        )  # fmt: skip

@@ -7,7 +7,7 @@ silu followed by a product would move 10I. The two halves come out of one matrix
 import torch
 from torch.nn import functional
 
-from kernels.backend import check_rows, jit, tl, triton, use_triton
+from kernels.backend import check_rows, dependent_launch, jit, tl, triton, use_triton, wait_for_inputs
 
 
 def silu_mul_reference(gate_up: torch.Tensor) -> torch.Tensor:
@@ -17,10 +17,11 @@ def silu_mul_reference(gate_up: torch.Tensor) -> torch.Tensor:
 
 
 @jit
-def _silu_mul_kernel(x_ptr, y_ptr, width, x_stride, y_stride, BLOCK: tl.constexpr):
+def _silu_mul_kernel(x_ptr, y_ptr, width, x_stride, y_stride, BLOCK: tl.constexpr, DEPENDENT: tl.constexpr):
     """BLOCK outputs of one row per program."""
     row = tl.program_id(0).to(tl.int64)
     col = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    wait_for_inputs(DEPENDENT)
     gate = tl.load(x_ptr + row * x_stride + col, mask=col < width, other=0.0).to(tl.float32)
     up = tl.load(x_ptr + row * x_stride + width + col, mask=col < width, other=0.0).to(tl.float32)
     y = gate / (1.0 + tl.exp(-gate)) * up
@@ -41,5 +42,6 @@ def silu_mul(gate_up: torch.Tensor, backend: str | None = None) -> torch.Tensor:
     if num_rows:
         block = min(1024, triton.next_power_of_2(width))
         grid = (num_rows, triton.cdiv(width, block))
-        _silu_mul_kernel[grid](gate_up, y, width, gate_up.stride(0), y.stride(0), BLOCK=block, num_warps=4)
+        strides = gate_up.stride(0), y.stride(0)
+        _silu_mul_kernel[grid](gate_up, y, width, *strides, BLOCK=block, num_warps=4, **dependent_launch(gate_up))
     return y

@@ -31,7 +31,8 @@ MAY_IMPORT = {
     "engine.driver": LEAVES
     | {"engine.trace", "engine.tokenizer", "engine.stream", "engine.link", "engine.loading", "engine.messages"}
     | {"engine.limits", "engine.workload.race_spec"},
-    "engine.workload": {"engine"},
+    "engine.workload": {"engine", "kernels"},
+    "engine.workload.kernel_cases": {"engine.workload", "kernels"},
     "engine.serving": {"engine"},
     "engine": {"engine"},
     "lessons": {"lessons", "engine", "kernels"},

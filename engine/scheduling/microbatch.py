@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from engine.config import SchedulingConfig
 from engine.scheduling.capacity import Shortage
+from engine.step import Eager
 from engine.trace.events import Reason
 
 
@@ -48,10 +49,10 @@ class MicroBatchScheduler:
                 break
         return sizes
 
-    def bucket(self, tokens: int) -> int:
-        """Padded token count of the smallest graph that holds ``tokens``; 0 when there is none."""
+    def graph_for(self, tokens: int, decode: bool) -> tuple[int, Eager]:
+        """Padded token count of the smallest graph that holds ``tokens``; 0, and why, when there is none."""
         index = bisect_left(self.buckets, tokens)
-        return self.buckets[index] if index < len(self.buckets) else 0
+        return (self.buckets[index], Eager.NONE) if index < len(self.buckets) else (0, Eager.NO_GRAPHS)
 
     def _chunk(self, remaining: int, share: int) -> int:
         if remaining <= share:

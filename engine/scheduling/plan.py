@@ -1,6 +1,8 @@
 """A step while it is put together: flat lists that become the worker's ``StepInput`` and the trace's STEP record."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -8,8 +10,11 @@ from engine.request import Request, RequestState
 from engine.scheduling.block_pool import BlockPool
 from engine.scheduling.capacity import Shortage
 from engine.scheduling.roster import Roster
-from engine.step import RowAdmit, StepInput
+from engine.step import Eager, RowAdmit, StepInput
 from engine.trace.events import Reason, Step
+
+if TYPE_CHECKING:
+    from engine.scheduling.steady import SteadyDecode
 
 
 @dataclass(slots=True)
@@ -19,8 +24,9 @@ class Launched:
     step: int
     requests: list[Request]
     rows: list[int]
-    epochs: list[int]
-    ends: list[int]  # num_computed_tokens of the row once the step is done
+    epochs: Sequence[int]
+    ends: Sequence[int]  # num_computed_tokens of the row once the step is done
+    steady: "SteadyDecode | None" = None  # the decode set that planned it, when the fast twin did
 
     def settle(self) -> dict[int, Request]:
         """Move ``num_computed_tokens`` of every row that still stands as launched; return those whose results count:
@@ -28,7 +34,7 @@ class Launched:
         awaited = {}
         for request, row, epoch, end in zip(self.requests, self.rows, self.epochs, self.ends):
             if request.epoch == epoch:
-                request.num_computed_tokens = end
+                request.num_computed_tokens = int(end)
                 if request.state is RequestState.RUNNING:
                     awaited[row] = request
         return awaited
@@ -57,6 +63,11 @@ class StepPlan:
         """Tokens computed by all rows."""
         return len(self.decodes) + sum(tokens for _, tokens in self.chunks)
 
+    @property
+    def num_rows(self) -> int:
+        """Rows that compute something."""
+        return len(self.decodes) + len(self.chunks)
+
     def admit(self, request: Request) -> None:
         """``request`` starts in its row, behind the KV of its prefix hits."""
         self.admits.append(
@@ -83,8 +94,8 @@ class StepPlan:
         reason, need, have = shortage
         self.head = (request.id, int(reason), need, have)
 
-    def record(self, roster: Roster, budget: int, bucket: int, pool: BlockPool) -> Step:
-        """The STEP record. Must be taken before ``launch`` moves the requests on."""
+    def record(self, roster: Roster, budget: int, graph: tuple[int, Eager], pool: BlockPool) -> Step:
+        """The STEP record. Must be taken before ``launch`` moves the requests on. ``graph``: bucket, why eager."""
         head, reason, need, have = self.head
         return Step(
             budget=budget,
@@ -92,7 +103,8 @@ class StepPlan:
             free=pool.free,
             reclaimable=pool.reclaimable,
             waiting=len(roster.waiting),
-            bucket=bucket,
+            bucket=graph[0],
+            eager_reason=int(graph[1]),
             head=head,
             head_reason=reason,
             head_need=need,

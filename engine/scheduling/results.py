@@ -1,5 +1,6 @@
 """Takes the results of a step apart: which tokens count, which are dropped, and which answers they end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.request import Request
@@ -19,6 +20,19 @@ class Applied:
     token_ids: list[int]
     cause: Cause | None
     logprobs: list[dict[int, float] | None] | None
+
+
+class OneEach(Sequence[Applied]):
+    """One token for each of these requests, none of which it ends. ``Applied`` values are made for who asks."""
+
+    def __init__(self, requests: list[Request], token_ids: list[int]) -> None:
+        self.requests, self.token_ids = requests, token_ids
+
+    def __len__(self) -> int:
+        return len(self.requests)
+
+    def __getitem__(self, index: int) -> Applied:
+        return Applied(self.requests[index], [self.token_ids[index]], None, None)
 
 
 def collect(output: StepOutput, awaited: dict[int, Request], answers: AnswerLimits) -> tuple[Apply, list[Applied]]:

@@ -32,6 +32,7 @@ class Roster:
         self.prefilling: list[Request] = []  # those of ``running`` that have not launched their whole prompt
         self.free_rows = list(range(config.max_num_seqs))  # a heap: the lowest row is given first
         self._live: dict[int, Request] = {}  # by id, until the answer ends
+        self.moves = 0  # how often anybody got a row, lost it, or ended in it
 
     def enqueue(self, request: Request) -> None:
         """Into the queue: by priority (lower first), then by arrival. Preempted requests are never overtaken."""
@@ -54,6 +55,7 @@ class Roster:
         request.row = heappop(self.free_rows)
         request.num_tokens_at_admission = request.num_tokens
         request.num_cached_tokens = request.num_scheduled_tokens = request.num_computed_tokens = cached
+        self.moves += 1
         self.kv.open_table(request, hits)
         self.capacity.admitted(request)
         self.running.append(request)
@@ -93,6 +95,7 @@ class Roster:
         """Results in flight become stale; row and blocks are given back unless the row is kept."""
         late = 0 if cause is Cause.GROUP_END else request.num_in_flight_samples
         request.epoch += 1
+        self.moves += 1
         self.emit(Leave(request.id, request.row, request.epoch, cause, keeps_row, late, **details))
         if keeps_row:
             return

@@ -7,7 +7,7 @@ stands in its own file: ``batching`` (when requests enter and leave), ``capacity
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.config import SchedulingConfig
 from engine.request import Request, RequestState
@@ -19,8 +19,11 @@ from engine.scheduling.microbatch import MicroBatchScheduler
 from engine.scheduling.plan import Launched, StepPlan
 from engine.scheduling.results import Applied, collect
 from engine.scheduling.roster import Roster
-from engine.step import StepInput, StepOutput
+from engine.scheduling.steady import SteadyDecode
+from engine.step import Eager, StepInput, StepOutput
 from engine.trace.events import KV, Cause, Event, Op, Reason, Refuse
+
+GraphFor = Callable[[int, bool], tuple[int, Eager]]  # tokens, whether all rows decode -> padded tokens, why none
 
 
 class Scheduler:
@@ -30,10 +33,15 @@ class Scheduler:
         config: limits and policies, with ``pool_blocks`` and ``max_model_len`` made concrete.
         emit: takes the trace records, in the order in which the decisions took effect.
         eos_ids: tokens that end an answer unless the request ignores them.
+        graph_for: the worker's, for the record of a step; None: graphs exist as ``config.graph_buckets`` says.
     """
 
     def __init__(
-        self, config: SchedulingConfig, emit: Callable[[Event], None], eos_ids: frozenset[int] = frozenset()
+        self,
+        config: SchedulingConfig,
+        emit: Callable[[Event], None],
+        eos_ids: frozenset[int] = frozenset(),
+        graph_for: GraphFor | None = None,
     ) -> None:
         self.config = config
         self.emit = emit
@@ -42,9 +50,11 @@ class Scheduler:
         self.gate, retire = batching.policies(config)
         self.capacity = capacity.policy(self.kv, config)
         self.micro_batch = MicroBatchScheduler(config)
+        self._graph_for = graph_for or self.micro_batch.graph_for
         self.roster = Roster(config, self.kv, self.capacity, retire, emit)
         self._in_flight: deque[Launched] = deque()
         self._to_hash: list[Request] = []  # may hold full blocks that are not addressable yet
+        self._steady: SteadyDecode | None = None
         self._step = 0
         self._head = (-1, int(Reason.NONE), 0, 0)
 
@@ -85,7 +95,11 @@ class Scheduler:
             return None
         plan = StepPlan()
         self._hash_full_blocks()
-        self._plan_decodes(plan)
+        if self._steady and self._steady.goes_on(self.roster, self.kv.pool.available):
+            self._steady.plan(plan, self.kv, self._to_hash)
+        else:
+            self._steady = None
+            self._plan_decodes(plan)
         self._admit_waiting(plan, now_ns)
         self._plan_chunks(plan)
         return None if plan.is_empty else self._launch(plan)
@@ -175,22 +189,28 @@ class Scheduler:
         """The plan becomes a step in flight, with its records."""
         pool = self.kv.pool
         self._step += 1
-        bucket = self.micro_batch.bucket(plan.total_tokens)
+        tokens = plan.total_tokens
+        bucket, eager_reason = self._graph_for(tokens, tokens == plan.num_rows)
         if pool.evicted:
             self.emit(KV(Op.EVICT, pool.evicted))
-        record = plan.record(self.roster, self.config.token_budget, bucket, pool)
+        record = plan.record(self.roster, self.config.token_budget, (bucket, eager_reason), pool)
         self.emit(record)
         pool.evicted, pool.newly_hashed = [], {}
         self._head = plan.head
-        step_input, launched = plan.launch(self._step, bucket)
+        if self._steady and not plan.chunks:
+            step_input, launched = self._steady.launch(self._step, plan, bucket)
+        else:
+            step_input, launched = plan.launch(self._step, bucket)
+            self._steady = SteadyDecode.after(plan, self.roster, self.config.block_size)
         self._in_flight.append(launched)
         self._to_hash += [request for request, _ in plan.chunks]
-        self.roster.prefilling = [r for r in self.roster.prefilling if r.num_to_prefill > 0]
+        if self.roster.prefilling:
+            self.roster.prefilling = [r for r in self.roster.prefilling if r.num_to_prefill > 0]
         return step_input
 
     # ---- results arrive
 
-    def apply(self, output: StepOutput, now_ns: int) -> list[Applied]:
+    def apply(self, output: StepOutput, now_ns: int) -> Sequence[Applied]:
         """Take in the results of the oldest step in flight, and end the answers that they complete.
 
         Rows that were preempted, finished or aborted since the launch, and padded rows, are dropped and recorded.
@@ -199,6 +219,10 @@ class Scheduler:
         launched = self._in_flight.popleft()
         if launched.step != output.step:
             raise RuntimeError(f"results of step {output.step} arrived, those of step {launched.step} are due")
+        steady = launched.steady and launched.steady.collect(output, self.roster)
+        if steady:
+            self.emit(steady[0])
+            return steady[1]
         record, applied = collect(output, launched.settle(), self.answers)
         self.emit(record)
         for entry in applied:

@@ -174,7 +174,7 @@ class Step:
     reclaimable: I32  # blocks cached and unreferenced
     waiting: I32  # requests waiting or preempted, after admission
     bucket: I32 = 0  # padded tokens of the graph, 0 when eager
-    eager_reason: I32 = 0
+    eager_reason: I32 = 0  # engine.step.Eager
     head: I32 = -1  # the request at the head of the queue, -1 when it is empty
     head_reason: I32 = 0  # Reason; everybody behind waits behind the head
     head_need: I32 = 0

@@ -67,7 +67,9 @@ class Recorder:
         self._lock = threading.Lock()
 
     def emit(self, event: Event) -> None:
-        """Record one event. Never raises."""
+        """Record one event. Never raises. Without a sink nothing is done."""
+        if not self.sinks:
+            return
         with self._lock:
             kind = event.KIND
             if kind is Kind.STEP:

@@ -1,51 +1,31 @@
 """CUDA graphs: a step as one launch instead of several hundred.
 
-A graph is captured per padded shape and reads the step from buffers that never move. Two kinds: decode (every entry
-one token, as many entries as tokens) and mixed (chunks and decodes together). Padding has row -1: no slot and no
-context, so it writes nothing and reads nothing. What depends on a request's own parameters (penalties, filters, the
-draw) stays outside.
+A graph is captured per padded shape and holds the whole step (``whole_step``). Two kinds: decode (every entry one
+token, as many entries as tokens) and mixed (chunks and decodes together). Padding has row -1: no slot and no context,
+so it writes nothing and reads nothing.
 
-    replay:  rows, starts, query_starts -> their buffers | metadata, layers, head -> logits, positions
-
-Without a graph the same padded shapes run eagerly, so that kernels are compiled for few shapes.
+The ladder of shapes is climbed smallest first: serving starts after the first few, the rest is captured while the
+engine is idle. A step without a graph runs eagerly, padded all the same so that kernels are compiled for few shapes,
+and says why. All graphs share one pool of memory, reserved at the size of the largest step before the first capture.
 """
 
+import logging
+import time
 from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
-from engine.step import StepInput
-from engine.worker.kv_cache import KVCache
-from engine.worker.model import Model
-from engine.worker.rows import Rows
-from engine.worker.step_batch import Entries
+from engine.step import Eager, StepInput
+from engine.worker.step_batch import Shape
+from engine.worker.whole_step import WholeStep
 
-DENSE = (
-    1,
-    2,
-    4,
-    8,
-    16,
-    24,
-    32,
-    48,
-    64,
-    *range(96, 257, 32),
-    384,
-    512,
-    768,
-)  # padded tokens; then 1, 1.5 times a power of 2
-
-
-class Shape(NamedTuple):
-    """A padded step."""
-
-    tokens: int
-    entries: int
-    max_query_len: int  # 1: decode; else any chunk fits
+log = logging.getLogger(__name__)
+DECODE = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 224, 256)  # then powers of 2
+MIXED = (32, 64, 128, 256, 384, 512, 768)  # then 1 and 1.5 times powers of 2
+POWERS = [1 << power for power in range(9, 18)]
+AT_ONCE = 8  # tokens: decode shapes up to here are captured before serving starts
 
 
 class Shapes:
@@ -53,99 +33,129 @@ class Shapes:
 
     def __init__(self, max_num_seqs: int, token_budget: int) -> None:
         self.max_num_seqs = max_num_seqs
-        large = [size for power in range(10, 18) for size in (1 << power, 3 << (power - 1))]  # 1024, 1536, 2048, ...
-        self.buckets = [size for size in (*DENSE, *large) if size < token_budget] + [token_budget]
+        self.decodes = _up_to(max_num_seqs, (*DECODE, *POWERS))
+        large = [size for power in POWERS[1:] for size in (power, 3 * power // 2)]
+        self.mixed = _up_to(token_budget, (*MIXED, *large))
 
     def of(self, step: StepInput) -> Shape:
         """The smallest shape that holds ``step``."""
-        bucket = self.buckets[bisect_left(self.buckets, step.total_tokens)]
-        return self.decode(bucket) if step.total_tokens == step.rows.size else self.mixed(bucket)
+        return self.of_tokens(step.total_tokens, step.total_tokens == step.rows.size)
 
-    def decode(self, bucket: int) -> Shape:
-        """As many entries as tokens."""
-        return Shape(bucket, bucket, 1)
-
-    def mixed(self, bucket: int) -> Shape:
-        """As many entries as there can be."""
-        return Shape(bucket, min(bucket, self.max_num_seqs), bucket)
+    def of_tokens(self, tokens: int, decode: bool) -> Shape:
+        """The smallest shape for so many tokens."""
+        if decode:
+            bucket = self.decodes[bisect_left(self.decodes, tokens)]
+            return Shape(bucket, bucket, 1)
+        bucket = self.mixed[bisect_left(self.mixed, tokens)]
+        return Shape(bucket, min(bucket, self.decodes[-1]), bucket)
 
     def all(self) -> list[Shape]:
-        """Every shape that a step can have, largest first."""
-        rows_fit = bisect_left(self.buckets, self.max_num_seqs) + 1
-        decodes = [self.decode(bucket) for bucket in self.buckets[:rows_fit]]
-        return sorted({*decodes, *(self.mixed(bucket) for bucket in self.buckets if bucket > 1)}, reverse=True)
+        """Every shape that a step can have: decode shapes, then mixed ones, each smallest first."""
+        decodes = [self.of_tokens(tokens, True) for tokens in self.decodes]
+        return decodes + [self.of_tokens(tokens, False) for tokens in self.mixed]
+
+
+def exact_shape(step: StepInput) -> Shape:
+    """The shape of a step that is not padded."""
+    return Shape(step.total_tokens, step.rows.size, int(step.num_tokens.max()))
 
 
 @dataclass(slots=True)
-class CapturedStep:
-    """One captured shape, its inputs and its outputs."""
+class Rung:
+    """What is known of one captured shape."""
 
-    graph: torch.cuda.CUDAGraph
-    entries: Entries
-    logits: Tensor  # [entries, vocab], of the last token of each
-    positions: Tensor  # int32 [entries], where each entry's next token will stand
+    seconds: float
+    num_bytes: int
+    hits: int = 0
+    padding: int = 0  # tokens, over all hits
 
 
-class StepGraphs:
-    """Captured steps of one model, pool and set of rows. They hold no state: rows and pool do."""
+class Ladder:
+    """The graphs of one worker: captured, still to be captured, and given up."""
 
-    def __init__(self, model: Model, cache: KVCache, rows: Rows) -> None:
-        self.model, self.cache, self.rows = model, cache, rows
-        self.captured: dict[Shape, CapturedStep] = {}
+    def __init__(self, program: WholeStep, shapes: Shapes, reserve_bytes: int) -> None:
+        self.program, self.shapes = program, shapes
+        self.captured: dict[Shape, torch.cuda.CUDAGraph] = {}
+        self.rungs: dict[Shape, Rung] = {}
+        self.failed: dict[Shape, str] = {}
+        self.pending: deque[Shape] = deque(shapes.all())
+        self.total = len(self.pending)
         self.num_bytes = 0
+        self._reserve_bytes = reserve_bytes
+        self._reserved: torch.cuda.CUDAGraph | None = None
 
-    def capture(self, shapes: Shapes, bytes_per_token: float) -> None:
-        """Capture every shape for whose activations there is memory, largest first: the smaller ones share its memory.
+    def climb(self) -> bool:
+        """Capture the next shape; False when none is left. Nothing may be in flight. A failure is kept, not raised."""
+        if not self.pending:
+            return False
+        shape = self.pending.popleft()
+        started, free = time.perf_counter(), _free_bytes()
+        try:
+            self.captured[shape] = self._capture(shape)
+        except RuntimeError as error:  # out of memory, or a kernel that cannot be captured: the step runs eagerly
+            self.failed[shape] = str(error).strip().splitlines()[0]
+            log.warning("no graph for %s tokens: %s", shape.tokens, self.failed[shape])
+        torch.cuda.synchronize()
+        used = max(0, free - _free_bytes())
+        self.num_bytes += used
+        self.rungs[shape] = Rung(time.perf_counter() - started, used)
+        return True
 
-        Args:
-            shapes: what steps will be padded to.
-            bytes_per_token: activations of a step, per padded token.
-        """
-        device, spec = self.rows.tokens.device, self.model.spec
-        free = torch.cuda.mem_get_info(device)[0]
-        largest = max(shape.entries for shape in shapes.all())
-        logits = torch.empty(largest, spec.vocab_size, dtype=spec.dtype, device=device)
-        pool = torch.cuda.graph_pool_handle()
-        for shape in shapes.all():
-            if self.captured or 2 * shape.tokens * bytes_per_token < torch.cuda.mem_get_info(device)[0]:
-                self.captured[shape] = self._capture(shape, logits[: shape.entries], pool)
-        torch.cuda.synchronize(device)
-        self.num_bytes = max(0, free - torch.cuda.mem_get_info(device)[0])
+    def climb_at_once(self) -> None:
+        """Capture what serving starts with."""
+        while self.pending and self.pending[0].max_query_len == 1 and self.pending[0].tokens <= AT_ONCE:
+            self.climb()
 
-    @property
-    def buckets(self) -> tuple[int, ...]:
-        """Padded token counts that have a graph, whatever the step is made of."""
-        return tuple(sorted({shape.tokens for shape in self.captured}))
+    def count(self, shape: Shape, step: StepInput) -> None:
+        """One more step runs in the graph of ``shape``."""
+        rung = self.rungs[shape]
+        rung.hits += 1
+        rung.padding += shape.tokens - (step.rows.size if shape.max_query_len == 1 else step.total_tokens)
 
-    def _capture(self, shape: Shape, logits: Tensor, pool: tuple[int, int]) -> CapturedStep:
-        entries = padding_only(shape, self.rows.tokens.device)
-        self.run(entries, logits)  # compiles what capture must not compile
+    def eager_reason(self, shape: Shape) -> Eager:
+        """Why a step of this shape runs without a graph."""
+        if shape in self.captured:
+            return Eager.NONE
+        return Eager.CAPTURE_FAILED if shape in self.failed else Eager.NOT_CAPTURED_YET
+
+    def describe(self) -> list[dict]:
+        """One entry per shape that was tried: tokens, kind, seconds, megabytes, hits, padding, error."""
+        return [
+            {
+                "tokens": shape.tokens,
+                "kind": "decode" if shape.max_query_len == 1 else "mixed",
+                "seconds": round(rung.seconds, 3),
+                "mb": round(rung.num_bytes / 2**20, 1),
+                "hits": rung.hits,
+                "padding": rung.padding,
+                "error": self.failed.get(shape),
+            }
+            for shape, rung in self.rungs.items()
+        ]
+
+    def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
+        if self._reserved is None:
+            self._reserved = self._reserve()
+        self.program.rest(shape)
+        self.program.run(shape)  # compiles what capture must not compile
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool):
-            positions = self.run(entries, logits)
-        return CapturedStep(graph, entries, logits, positions)
+        with torch.cuda.graph(graph, pool=self._reserved.pool(), capture_error_mode="thread_local"):
+            self.program.run(shape)
+        self.program.rest(shape)
+        return graph
 
-    def run(self, entries: Entries, logits: Tensor) -> Tensor:
-        """What a graph holds: fill ``logits`` with those of each entry's last token, return its next position."""
-        batch = self.rows.expand(entries, self.rows.block_tables.shape[1])
-        x, residual = self.model.forward(batch, self.cache)
-        if entries.max_query_len > 1:
-            x, residual = x[batch.last], residual[batch.last]
-        logits.copy_(self.model.head(x, residual, self.rows.backend))
-        return batch.context_lens
-
-    def replay(self, shape: Shape, entries: Entries) -> CapturedStep:
-        """Run a step that was padded to ``shape``; the outputs are valid until the next replay."""
-        captured = self.captured[shape]
-        captured.entries.rows.copy_(entries.rows)
-        captured.entries.starts.copy_(entries.starts)
-        captured.entries.query_starts.copy_(entries.query_starts)
-        captured.graph.replay()
-        return captured
+    def _reserve(self) -> torch.cuda.CUDAGraph:
+        """A graph whose only use is that its memory is the pool of all others, in one piece for the largest of them."""
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            torch.empty(self._reserve_bytes, dtype=torch.uint8, device=self.program.logits.device)[:1].zero_()
+        return graph
 
 
-def padding_only(shape: Shape, device: torch.device) -> Entries:
-    """Entries that all are padding."""
-    rows = torch.full((shape.entries,), -1, dtype=torch.int32, device=device)
-    query_starts = torch.zeros(shape.entries + 1, dtype=torch.int32, device=device)
-    return Entries(rows, torch.zeros_like(rows), query_starts, query_starts[:0], shape.tokens, shape.max_query_len, 0)
+def _up_to(limit: int, sizes: tuple[int, ...]) -> list[int]:
+    """Ascending sizes of which the last is ``limit`` or the first above it."""
+    return [*sizes[: bisect_left(sizes, limit)], limit]
+
+
+def _free_bytes() -> int:
+    return torch.cuda.mem_get_info()[0]

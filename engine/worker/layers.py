@@ -4,14 +4,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from engine.worker.spec import LinearSpec, ModelSpec
 from engine.worker.step_batch import StepBatch
 from kernels.attention import paged_attention
-from kernels.rmsnorm import add_rmsnorm, rmsnorm
 from kernels.rope_kv import rope_write_kv
-from kernels.silu_mul import silu_mul
+from kernels.skinny import linear
 
 
 @dataclass(slots=True)
@@ -29,9 +27,9 @@ class Linear:
         bias = torch.empty(spec.outputs, dtype=dtype, device=device) if spec.bias else None
         return cls(spec, weight, bias)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """``[T, inputs]`` -> ``[T, outputs]``."""
-        return F.linear(x, self.weight, self.bias)
+    def __call__(self, x: Tensor, backend: str, **around: object) -> Tensor:
+        """``[T, inputs]`` -> ``[T, outputs]``, fused with what surrounds it (``around``: see ``kernels.skinny``)."""
+        return linear(x, self.weight, self.bias, backend=backend, **around)
 
 
 @dataclass(slots=True)
@@ -57,27 +55,18 @@ class Layer:
         norms = {name: torch.empty(n, dtype=spec.dtype, device=device) for name, (_, n) in spec.norms.items()}
         return cls(spec, cos_sin, **linears, **norms)
 
-    def __call__(
-        self, x: Tensor, residual: Tensor | None, batch: StepBatch, kv: tuple[Tensor, Tensor]
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, h: Tensor, batch: StepBatch, kv: tuple[Tensor, Tensor]) -> None:
         """Run the layer over packed tokens.
 
         Args:
-            x: ``[T, hidden]``, what the layer before added (the embedding in the first layer).
-            residual: ``[T, hidden]``, the sum so far without ``x`` (updated in place), or None in the first layer.
+            h: ``[T, hidden]``, the residual stream; what the layer computes is added to it in place.
             kv: keys and values of this layer in the pool; this step's tokens are written to them.
-
-        Returns:
-            What this layer adds, and the sum without it.
         """
         eps, backend = self.spec.rms_eps, batch.backend
-        if residual is None:
-            residual, x = x, rmsnorm(x, self.input_norm, eps, backend=backend)
-        else:
-            x = add_rmsnorm(x, residual, self.input_norm, eps, backend=backend)
-        x = self.o(self._attend(self.qkv(x), batch, kv))
-        x = add_rmsnorm(x, residual, self.post_norm, eps, backend=backend)
-        return self.down(silu_mul(self.gate_up(x), backend=backend)), residual
+        attended = self._attend(self.qkv(h, backend, norm=self.input_norm, eps=eps), batch, kv)
+        self.o(attended, backend, residual=h)
+        gated = self.gate_up(h, backend, norm=self.post_norm, eps=eps, gated=True)
+        self.down(gated, backend, residual=h)
 
     def _attend(self, qkv: Tensor, batch: StepBatch, kv: tuple[Tensor, Tensor]) -> Tensor:
         """``[T, (Hq + 2 Hkv) D]`` -> ``[T, Hq D]``: rotate, write keys and values, attend over each row's blocks."""

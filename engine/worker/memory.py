@@ -7,17 +7,23 @@ import torch
 
 from engine.config import SchedulingConfig
 from engine.worker import warmup
+from engine.worker.graphs import Ladder
 from engine.worker.kv_cache import automatic_cpu_blocks, blocks_within, free_bytes
 from engine.worker.spec import ModelSpec
+from engine.worker.steps import Steps
 
 if TYPE_CHECKING:
     from engine.worker.runner import TorchWorker
 
 
-def activation_bytes(worker: "TorchWorker", scheduling: SchedulingConfig) -> int:
-    """Peak bytes of a full step beyond weights and pool: measured on CUDA, estimated on a CPU."""
+TRIAL_GRAPHS = 3  # captured to see what one graph takes
+
+
+def measure(worker: "TorchWorker", scheduling: SchedulingConfig) -> tuple[int, int]:
+    """Peak bytes of a full step beyond weights and pool, and bytes that all graphs will take: measured on CUDA by
+    trying both on a small pool, estimated on a CPU (which has no graphs)."""
     if worker.device.type != "cuda":
-        return estimated_activations(worker.spec, scheduling)
+        return estimated_activations(worker.spec, scheduling), 0
     before = torch.cuda.memory_allocated(worker.device)
     blocks = scheduling.token_budget // scheduling.block_size + scheduling.max_num_seqs
     worker.reset(replace(scheduling, pool_blocks=blocks))
@@ -25,8 +31,20 @@ def activation_bytes(worker: "TorchWorker", scheduling: SchedulingConfig) -> int
     worker.launch(warmup.dummy_step(worker, scheduling.max_num_seqs, scheduling.token_budget, warmup.GENERAL))
     worker.poll()
     peak = torch.cuda.max_memory_allocated(worker.device) - before - worker.cache.num_bytes
+    graphs = _graph_bytes(worker.steps, peak) if worker.backend == "triton" else 0
     worker.drop_buffers()
-    return peak
+    return peak, graphs
+
+
+@torch.inference_mode()
+def _graph_bytes(steps: Steps, reserve: int) -> int:
+    """Bytes of the shared pool, and of every graph as much as each of the first few took."""
+    ladder = Ladder(steps.program, steps.shapes, reserve)
+    ladder.climb()
+    first = ladder.num_bytes
+    for _ in range(TRIAL_GRAPHS):
+        ladder.climb()
+    return first + (ladder.num_bytes - first) * ladder.total // TRIAL_GRAPHS
 
 
 def estimated_activations(spec: ModelSpec, scheduling: SchedulingConfig) -> int:
@@ -41,7 +59,7 @@ def automatic_blocks(worker: "TorchWorker", scheduling: SchedulingConfig) -> int
         return automatic_cpu_blocks(worker.spec, scheduling.block_size, scheduling.max_num_seqs)
     block_bytes = worker.spec.kv_bytes_per_token * scheduling.block_size
     free = free_bytes(worker.device)
-    return blocks_within(free, worker.activation_bytes, worker.config.memory_fraction, block_bytes)
+    return blocks_within(free, worker.activation_bytes + worker.graph_bytes, worker.config.memory_fraction, block_bytes)
 
 
 def memory_map(worker: "TorchWorker") -> dict[str, int]:
@@ -50,7 +68,7 @@ def memory_map(worker: "TorchWorker") -> dict[str, int]:
         "weights": worker.spec.weight_bytes,
         "kv_pool": worker.cache.num_bytes,
         "activations": worker.activation_bytes,
-        "graphs": worker.graphs.num_bytes if worker.graphs else 0,
+        "graphs": worker.steps.ladder.num_bytes if worker.steps.ladder else 0,
     }
     if worker.device.type != "cuda":
         return {**ours, "context": 0, "free": free_bytes(worker.device)}

@@ -9,7 +9,8 @@ from engine.worker.layers import Layer
 from engine.worker.rope import cos_sin_table
 from engine.worker.spec import ModelSpec
 from engine.worker.step_batch import StepBatch
-from kernels.rmsnorm import add_rmsnorm
+from kernels.rmsnorm import rmsnorm
+from kernels.skinny import MAX_ROWS, linear
 
 
 class Model:
@@ -23,21 +24,27 @@ class Model:
         self.final_norm = torch.empty(spec.hidden_size, dtype=spec.dtype, device=device)
         self.head_weight = self.embedding if spec.tied else torch.empty_like(self.embedding)
 
-    def forward(self, batch: StepBatch, cache: KVCache) -> tuple[Tensor, Tensor]:
+    def forward(self, batch: StepBatch, cache: KVCache) -> Tensor:
         """Run all layers over the step's tokens and write their keys and values.
 
         Returns:
-            ``[T, hidden]`` twice: what the last layer adds, and the sum without it (``head`` takes both).
+            ``[T, hidden]``, the residual stream behind the last layer (``head`` takes it).
         """
-        x, residual = F.embedding(batch.token_ids, self.embedding), None
+        h = F.embedding(batch.token_ids, self.embedding)
         for layer, kv in zip(self.layers, cache.layers):
-            x, residual = layer(x, residual, batch, kv)
-        return x, residual
+            layer(h, batch, kv)
+        return h
 
-    def head(self, x: Tensor, residual: Tensor, backend: str) -> Tensor:
-        """Logits ``[S, vocab]`` of the tokens given (both ``[S, hidden]``; ``residual`` is updated in place)."""
-        x = add_rmsnorm(x, residual, self.final_norm, self.spec.rms_eps, backend=backend)
-        return F.linear(x, self.head_weight)
+    def head(self, h: Tensor, backend: str, out: Tensor | None = None) -> Tensor:
+        """Logits ``[S, vocab]`` of the tokens given (``h``: ``[S, hidden]``), in the model's dtype.
+
+        ``out``: where they go; None: a new tensor.
+        """
+        norm, eps = self.final_norm, self.spec.rms_eps
+        if out is not None and len(h) > MAX_ROWS:  # too large to be copied
+            return torch.mm(rmsnorm(h, norm, eps, backend=backend), self.head_weight.T, out=out)
+        logits = linear(h, self.head_weight, norm=norm, eps=eps, backend=backend)
+        return logits if out is None else out.copy_(logits)
 
     def tensors(self) -> dict[str, Tensor]:
         """Checkpoint name -> where it goes. Parts of a stacked weight are views of their rows."""
@@ -50,9 +57,9 @@ class Model:
 
     def _layer_tensors(self, layer: Layer) -> dict[str, Tensor]:
         found = {f"{part}.weight": getattr(layer, name) for name, (part, _) in self.spec.norms.items()}
-        for linear in (layer.qkv, layer.o, layer.gate_up, layer.down):
-            sizes = [rows for _, rows in linear.spec.parts]
-            for kind, whole in (("weight", linear.weight), ("bias", linear.bias)):
+        for product in (layer.qkv, layer.o, layer.gate_up, layer.down):
+            sizes = [rows for _, rows in product.spec.parts]
+            for kind, whole in (("weight", product.weight), ("bias", product.bias)):
                 views = whole.split(sizes) if whole is not None else ()
-                found |= {f"{part}.{kind}": view for (part, _), view in zip(linear.spec.parts, views)}
+                found |= {f"{part}.{kind}": view for (part, _), view in zip(product.spec.parts, views)}
         return found

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from engine.step import Int32, RowAdmit
-from kernels.sampling import apply_penalties
+from kernels.penalties import apply_penalties
 
 
 class PenaltyCounts:
@@ -20,6 +20,10 @@ class PenaltyCounts:
         self.penalised = np.zeros(seats, dtype=bool)
         self.counts: Tensor | None = None  # int32 [seats, vocab]
         self.in_prompt: Tensor | None = None  # int8 [seats, vocab + 1]; the last column takes ids without a text
+
+    def forget(self) -> None:
+        """No row is penalised any more."""
+        self.penalised[:] = False
 
     def admit(self, admit: RowAdmit, tokens: Tensor) -> None:
         """Start a row over: read its prompt and its output so far from ``tokens[row]``."""

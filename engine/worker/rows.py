@@ -1,89 +1,87 @@
 """Persistent rows: what the device remembers of each seat between steps.
 
-    tokens[row, position]        the only token source: the host writes the prompt, the sampler writes position + 1
+    tokens[row, position]        the only token source: the host writes the prompt, ``close_step`` writes position + 1
     block_tables[row, i]         block of positions i B .. (i + 1) B
 
 A step sends only what changed. ``RowAdmit`` is the one write that resets a row; behind a table's end and behind a row's
-last token stands whatever an earlier request left, and nothing reads it.
+last token stands whatever an earlier request left, and nothing reads it. The row behind the last seat takes what
+padding writes.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from engine.config import SchedulingConfig
 from engine.step import Int32, RowAdmit, StepInput
+from engine.worker.sampler import Sampler
 from engine.worker.step_batch import Entries, Staging, StepBatch
-from kernels.staging import stage
+from kernels.staging import fetch_seats, stage
 
-EMPTY: Int32 = np.empty(0, dtype=np.int32)
+NO_CHANGES: Int32 = np.empty((0, 3), dtype=np.int32)
 
 
 class Rows:
     """Device state of all seats, and the lengths of their block tables on the host."""
 
-    def __init__(self, scheduling: SchedulingConfig, device: torch.device, backend: str) -> None:
+    def __init__(self, scheduling: SchedulingConfig, sampler: Sampler, device: torch.device, backend: str) -> None:
         self.block_size, self.backend = scheduling.block_size, backend
         seats, width = scheduling.max_num_seqs, scheduling.max_model_len + 1
         max_blocks = -(-width // self.block_size)
-        self.tokens = torch.zeros(seats, width, dtype=torch.int32, device=device)
-        self.block_tables = torch.zeros(seats, max_blocks, dtype=torch.int32, device=device)
-        self.table_lengths = np.zeros(seats, dtype=np.int64)
+        self.tokens = torch.zeros(seats + 1, width, dtype=torch.int32, device=device)
+        self.block_tables = torch.zeros(seats + 1, max_blocks, dtype=torch.int32, device=device)
+        self.table_lengths = np.zeros(seats, dtype=np.int32)
+        self.temperature, self.seeds = sampler.floats[0], sampler.seeds  # the sampler's: it writes them
         self.staging = Staging(device)
 
     def forget(self) -> None:
         """Empty all rows. Only lengths say what is valid, so nothing on the device needs clearing."""
         self.table_lengths[:] = 0
 
-    def update(self, step: StepInput, padded: tuple[int, int, int] | None = None) -> Entries:
-        """Bring the step's diff to the device and update the rows.
+    def admit(self, admits: Sequence[RowAdmit]) -> None:
+        """Bring the tokens of fresh rows to the device."""
+        if not admits:
+            return
+        counts = [len(admit.token_ids) for admit in admits]
+        seats = np.repeat(np.array([admit.row for admit in admits], dtype=np.int32), counts)
+        places = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
+        ids = np.concatenate([np.asarray(admit.token_ids, dtype=np.int32) for admit in admits])
+        seats, places, ids = self.staging.send([seats, places, ids])
+        self.tokens[seats, places] = ids
 
-        Args:
-            padded: tokens, entries and longest entry to pad the step to (``graphs.Shape``), or None for no padding.
-        """
-        query_starts = np.concatenate(([0], np.cumsum(step.num_tokens)))
-        num_tokens, num_entries, max_query_len = padded or (query_starts[-1], step.rows.size, step.num_tokens.max())
-        entries = [
-            _filled(step.rows, num_entries, -1),
-            _filled(step.starts, num_entries, 0),
-            _filled(query_starts, num_entries + 1, query_starts[-1]),
-            np.flatnonzero(step.samples),
-        ]
-        tokens = [admit.token_ids for admit in step.admits]
-        sent = self.staging.send([*entries, *self._block_diff(step), *tokens])
-        seats, places, blocks = sent[4:7]
-        if len(blocks):
-            self.block_tables[seats, places] = blocks
-        for admit, ids in zip(step.admits, sent[7:]):
-            self.tokens[admit.row, : len(ids)] = ids
-        longest = int((step.starts + step.num_tokens).max())
-        return Entries(*sent[:4], int(num_tokens), int(max_query_len), longest)
+    def grow(self, step: StepInput) -> Int32:
+        """Seat, place in its table and block id (int32 [n, 3]) of every block that tables gain in this step."""
+        if not step.admits and not step.new_block_rows.size:
+            return NO_CHANGES
+        parts = [self._reset_table(admit) for admit in step.admits]
+        parts.append((step.new_block_rows, self._places(step.new_block_rows), step.new_block_ids))
+        return np.stack([np.concatenate(column) for column in zip(*parts)], axis=1)
+
+    def write_tables(self, changes: Int32) -> None:
+        """Write changes at once, for a step that has more of them than the inbox takes."""
+        seats, places, blocks = self.staging.send(list(changes.T))
+        self.block_tables[seats, places] = blocks
 
     def expand(self, entries: Entries, table_width: int) -> StepBatch:
         """Per-token metadata, computed on the device. ``table_width``: blocks of a table that kernels may read."""
-        rows, starts = entries.rows, entries.query_starts
-        tables, size = self.block_tables, self.block_size
-        staged = stage(rows, entries.starts, starts, tables, size, entries.num_tokens, backend=self.backend)
+        rows, starts, shape = entries.rows, entries.query_starts, entries.shape
+        tables, size, backend = self.block_tables, self.block_size, self.backend
+        staged = stage(rows, entries.starts, starts, tables, self.tokens, size, shape.tokens, backend=backend)
+        seated = fetch_seats(rows, tables, self.temperature, self.seeds, table_width, backend=backend)
         return StepBatch(
-            token_ids=self.tokens[staged.seats, staged.positions],  # padding: any valid id
+            token_ids=staged.token_ids,
             positions=staged.positions,
             slots=staged.slots,
-            block_tables=tables[rows, :table_width],
+            block_tables=seated.tables,
             query_starts=starts,
             context_lens=staged.context_lens,
             last=staged.last,
-            max_query_len=entries.max_query_len,
-            backend=self.backend,
+            max_query_len=shape.max_query_len,
+            temperature=seated.temperature,
+            seeds=seated.seeds,
+            backend=backend,
         )
-
-    def _block_diff(self, step: StepInput) -> tuple[Int32, Int32, Int32]:
-        """Seat, place in its table and block id of every block that tables gain in this step."""
-        parts = [self._reset_table(admit) for admit in step.admits]
-        if step.new_block_rows.size:
-            parts.append((step.new_block_rows, self._places(step.new_block_rows), step.new_block_ids))
-        if not parts:
-            return EMPTY, EMPTY, EMPTY
-        seats, places, blocks = (np.concatenate(column).astype(np.int32) for column in zip(*parts))
-        return seats, places, blocks
 
     def _reset_table(self, admit: RowAdmit) -> tuple[Int32, Int32, Int32]:
         """The table of a fresh row starts with its hit blocks."""
@@ -101,12 +99,3 @@ class Rows:
         places[order] = self.table_lengths[ordered] + np.arange(rows.size) - first
         np.add.at(self.table_lengths, rows, 1)
         return places
-
-
-def _filled(array: Int32, size: int, value: int) -> Int32:
-    """``array`` followed by ``value`` up to ``size``."""
-    if array.size == size:
-        return array
-    filled = np.full(size, value, dtype=np.int32)
-    filled[: array.size] = array
-    return filled

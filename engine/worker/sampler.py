@@ -15,7 +15,7 @@ from torch import Tensor
 from engine.step import Int32, RowAdmit
 from engine.worker.penalties import PenaltyCounts
 from engine.worker.spec import ModelSpec
-from engine.worker.step_batch import Staging
+from engine.worker.step_batch import Staging, StepBatch
 from kernels.sampling import sample
 
 _FLOATS = ("temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
@@ -90,6 +90,27 @@ class Sampler:
         self.num_logprobs[row] = -1 if params.logprobs is None else params.logprobs
         self.may_end_at[row] = admit.prompt_length + params.min_tokens
         self.ending_ids[row] = sorted(self.spec.eos_ids.union(params.stop_token_ids))
+
+    def forget(self) -> None:
+        """Empty all rows; what the device remembers of them is overwritten at their next admission."""
+        self.filtered[:] = False
+        self.num_logprobs[:] = -1
+        self.may_end_at[:] = 0
+        self.penalties.forget()
+
+    def draw(self, logits: Tensor, batch: StepBatch) -> Tensor:
+        """Choose by temperature alone, for rows that ask for nothing else: int32 ids of ``logits`` ``[R, vocab]``.
+
+        Padding gets any id. Reads nothing that the host may move, so that it can stand in a graph.
+        """
+        logits, unread = logits[:, : self.spec.num_token_ids], batch.temperature
+        arguments = batch.temperature, unread, unread, unread, batch.seeds, batch.context_lens
+        return sample(logits, *arguments, plain=True, backend=self.backend)
+
+    def asks_for_more(self, rows: Int32, positions: Int32) -> bool:
+        """Whether a row needs ``choose``: filters, penalties, log-probabilities, or an end that is forbidden yet."""
+        special = self.filtered[rows] | self.penalties.penalised[rows] | (self.num_logprobs[rows] >= 0)
+        return bool((special | (positions < self.may_end_at[rows])).any())
 
     def choose(self, logits: Tensor, seats: Tensor, where: Tensor, rows: Int32, positions: Int32) -> Choice:
         """Choose one token per sampling row.

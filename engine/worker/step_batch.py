@@ -1,7 +1,8 @@
-"""A step as the device sees it, and the one copy per step that brings it there."""
+"""A step as the device sees it, and the copy that brings what only admissions need."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,25 +13,28 @@ COPIES = 4  # host buffers: a copy is long over when its buffer's turn comes aga
 ALIGN = 4  # int32 numbers: sections start at 16 bytes, so that kernels are compiled for one alignment only
 
 
+class Shape(NamedTuple):
+    """How large a step is, padding included: what a CUDA graph is captured for."""
+
+    tokens: int  # T
+    entries: int  # R
+    max_query_len: int  # tokens of the longest entry, or more; 1: every entry decodes
+
+
 @dataclass(slots=True)
 class Entries:
-    """The scheduled rows of a step on the device (int32), and what the host knows of them.
-
-    R entries, of which S sample. A padded entry has row -1.
-    """
+    """The scheduled rows of a step on the device, all int32. A padded entry has row -1."""
 
     rows: Tensor  # [R], seat
     starts: Tensor  # [R], position of the first token of this step
+    samples: Tensor  # [R], not 0 where the last token gives the next one
     query_starts: Tensor  # [R + 1], tokens of entry i are query_starts[i] .. query_starts[i + 1]
-    sampling: Tensor  # [S], entries that sample
-    num_tokens: int  # T, padded
-    max_query_len: int  # tokens of the longest entry, or more
-    longest: int  # context of the row with the most, this step included
+    shape: Shape
 
 
 @dataclass(slots=True)
 class StepBatch:
-    """What the layers read: T packed tokens of R entries, all int32."""
+    """What layers and sampler read: T packed tokens of R entries, int32 unless noted."""
 
     token_ids: Tensor  # [T]
     positions: Tensor  # [T]
@@ -40,11 +44,13 @@ class StepBatch:
     context_lens: Tensor  # [R], this step's tokens included, 0 for padding
     last: Tensor  # [R], the last token of each entry
     max_query_len: int
+    temperature: Tensor  # fp32 [R]
+    seeds: Tensor  # int64 [R]
     backend: str
 
 
 class Staging:
-    """Packs a step's integers into one pinned buffer and sends it with one asynchronous copy.
+    """Packs integers of any length into one pinned buffer and sends it with one asynchronous copy.
 
     Host buffers are used round-robin, each guarded by the event of its last copy: a step in flight is never
     overwritten. On a CPU the packed array is used where it is.

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from engine.trace.gain import FACTORS
-from engine.workload import bench
+from engine.workload import bench, host
 
 Row = Sequence[str]
 
@@ -89,6 +89,27 @@ def latency_tables(entries: Sequence[dict]) -> list[str]:
     rows = [names, *[tuple(number(entry[name]) for name in names) for entry in entries]]
     notes = ("ms_per_step: median of decode-only steps", "gb_s: (streamed weights + KV read and written) / step")
     return [box("Decode step", rows), *notes]
+
+
+def host_tables(results: dict) -> list[str]:
+    """One line for each load, then growth and formulas."""
+    names = ("rows", "waiting", "blocks", "record", *host.FORMULAS)
+    rows = [names, *[tuple(number(entry[name]) for name in names) for entry in results["loads"]]]
+    grown = [(name, number(ratio)) for name, ratio in results["growth"].items()]
+    words = [f"{name}: {formula}" for name, formula in host.FORMULAS.items()]
+    return [box("Host time of a step of pure decode, in us", rows), box("Growth of the median step", grown), *words]
+
+
+def kernel_tables(entries: Sequence[dict], ceilings: dict[str, float]) -> list[str]:
+    """One line for each kernel and shape, then the ceilings of the run."""
+    rows = [("kernel", "shape", "us", "GB/s or TFLOP/s", "of ceiling", "error", "peers: us (times ours)")]
+    for entry in entries:
+        rate = entry.get("gb_s", entry.get("tflop_s"))
+        beside = [f"{peer} {us:.2f} ({us / entry['us']:.2f}x)" for peer, us in entry["peers"].items()]
+        numbers = [number(float(value)) for value in (entry["us"], rate, entry["of_ceiling"], entry["max_rel_err"])]
+        rows.append((entry["kernel"], entry["shape"], *numbers, ", ".join(beside) or "-"))
+    measured = [(name, number(value)) for name, value in ceilings.items()]
+    return [box("Kernels", rows), box("Measured in this run", measured)]
 
 
 class ProgressBar:

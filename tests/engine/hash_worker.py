@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from engine.config import SchedulingConfig, WorkerConfig
-from engine.step import StepInput, StepOutput
+from engine.step import Eager, StepInput, StepOutput
 
 VOCAB = 256
 
@@ -75,6 +75,14 @@ class HashWorker:
     def poll(self, block: bool = True) -> list[StepOutput]:
         """The oldest finished step; without ``block`` none, as a slow device would answer."""
         return [self._done.popleft()] if self._done and block else []
+
+    def prepare(self) -> bool:
+        """Nothing to capture."""
+        return False
+
+    def graph_for(self, tokens: int, decode: bool) -> tuple[int, Eager]:
+        """There are no graphs."""
+        return 0, Eager.NO_GRAPHS
 
     def warm_up(self) -> None:
         """Nothing to compile."""

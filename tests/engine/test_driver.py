@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import HASH_WORKER, HERE, tiny_config
-from hash_worker import expected
 
 from engine import link
 from engine.config import WorkerConfig
@@ -24,6 +22,8 @@ from engine.driver import Driver
 from engine.errors import EngineStopped, InvalidRequest, RequestRefused, UnsupportedModel
 from engine.request import SamplingParams
 from engine.workload.race_spec import RaceSpec
+from tests.engine.conftest import HASH_WORKER, HERE, tiny_config
+from tests.engine.hash_worker import expected
 
 PATIENCE_S = 30
 

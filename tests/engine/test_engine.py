@@ -3,8 +3,6 @@
 from collections import defaultdict
 
 import pytest
-from conftest import load_tiny
-from hash_worker import HashSpec, expected
 
 from engine.answers import Delta
 from engine.engine import Engine
@@ -13,6 +11,8 @@ from engine.request import SamplingParams
 from engine.trace.events import Cause, Cmd, Op, Refuse, Run, Step, Time
 from engine.trace.recorder import ListSink
 from engine.trace.timeline import Timeline, split_runs
+from tests.engine.conftest import load_tiny
+from tests.engine.hash_worker import HashSpec, expected
 
 
 class Heard(defaultdict):

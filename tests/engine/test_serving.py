@@ -15,13 +15,13 @@ from pathlib import Path
 import openai
 import pytest
 import uvicorn
-from conftest import HASH_WORKER, tiny_config
-from hash_worker import expected
 
 from engine.bundled import MODEL_DIR
 from engine.config import WorkerConfig
 from engine.driver import Driver
 from engine.serving.standalone import application
+from tests.engine.conftest import HASH_WORKER, tiny_config
+from tests.engine.hash_worker import expected
 
 PATIENCE_S = 30
 JSON = {"Content-Type": "application/json"}

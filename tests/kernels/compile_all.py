@@ -9,7 +9,7 @@ import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from kernels import decode, filters, prefill, rmsnorm, rope_kv, sampling, silu_mul, staging
+from kernels import advance, decode, filters, penalties, prefill, rmsnorm, rope_kv, sampling, silu_mul, skinny, staging
 
 ARCHITECTURES = (80, 90, 100)
 HEADS = {"GROUP": 4, "HEAD_DIM": 128, "DIM_PAD": 128, "BLOCK_SIZE": 16}
@@ -17,6 +17,9 @@ ODD_HEADS = {"GROUP": 7, "HEAD_DIM": 80, "DIM_PAD": 128, "BLOCK_SIZE": 24}
 DECODE = {"GROUP_PAD": 16, "BLOCK_N": 64, "SPLITS": 4, "UPCAST": False}
 PREFILL = {"BLOCK_M": 128, "BLOCK_N": 64, "ROWS_PAD": 256, "UPCAST": False}
 LARGE = {"HEAD_DIM": 256, "DIM_PAD": 256}
+LINEAR = {"ROWS": 1, "K": 1024, "K_PAD": 1024, "NORM": True, "BIAS": False, "GATED": False, "RESIDUAL": False}
+LINEAR |= {"BLOCK_N": 4}
+DRAW = {"LANE": 256, "DEPTH": 16, "LARGEST": 3.0e38, "FILTER": False}
 FP32_MODEL = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), "fp32")
 
 # name: kernel, types of its pointers by parameter name (bf16 when absent), constants, warps, stages
@@ -24,10 +27,19 @@ CASES = {
     "rmsnorm": (rmsnorm._rmsnorm_kernel, {}, {"ADD": False, "ROWS": 4, "BLOCK": 1024}, 4, 3),
     "add_rmsnorm": (rmsnorm._rmsnorm_kernel, {}, {"ADD": True, "ROWS": 1, "BLOCK": 8192}, 8, 3),
     "silu_mul": (silu_mul._silu_mul_kernel, {}, {"BLOCK": 1024}, 4, 3),
+    "linear": (skinny._linear_kernel, {}, LINEAR, 1, 3),
+    "linear_gated": (skinny._linear_kernel, {}, LINEAR | {"GATED": True, "BLOCK_N": 1, "ROWS": 4}, 1, 3),
+    "linear_down": (
+        skinny._linear_kernel,
+        {},
+        LINEAR | {"K": 3072, "K_PAD": 4096, "NORM": False, "RESIDUAL": True, "BLOCK_N": 8},
+        8,
+        3,
+    ),
     "rope_write_kv": (
         rope_kv._rope_write_kv_kernel,
         {"position_ptr": "i32", "slot_ptr": "i32", "cos_sin_ptr": "fp32"},
-        {"NUM_KV_HEADS": 8, "GROUP": 3, "GROUP_PAD": 4, "HEAD_DIM": 80, "HALF_PAD": 64, "BLOCK_SIZE": 16, "NORM": True},
+        {"NUM_KV_HEADS": 8, "GROUP": 3, "HEAD_DIM": 80, "HALF_PAD": 64, "BLOCK_SIZE": 16, "NORM": True, "TOKENS": 4},
         1,
         3,
     ),
@@ -53,12 +65,34 @@ CASES = {
     "prefill": (prefill._prefill_kernel, {}, HEADS | PREFILL, 8, 3),
     "prefill_odd": (prefill._prefill_kernel, {}, ODD_HEADS | PREFILL, 8, 3),
     "prefill_large": (prefill._prefill_kernel, {}, HEADS | PREFILL | LARGE | {"BLOCK_N": 32}, 8, 2),
-    "pivots": (filters._pivots_kernel, {}, {"SHIFT": 16, "BLOCK": 4096}, 16, 3),
-    "sample": (sampling._sample_kernel, {}, {"LANE": 1024, "FILTER": True}, 4, 3),
-    "sample_plain": (sampling._sample_kernel, {}, {"LANE": 1024, "FILTER": False}, 4, 3),
-    "sample_reduce": (sampling._sample_reduce_kernel, {}, {"SPANS_PAD": 64}, 1, 3),
-    "penalties": (sampling._penalties_kernel, {"logits_ptr": "fp32"}, {"BLOCK": 1024}, 4, 3),
-    "stage": (staging._stage_kernel, {}, {"BLOCK_SIZE": 16, "HALVINGS": 9, "BLOCK": 128}, 4, 3),
+    "pivots": (filters._pivots_kernel, {}, {"SHIFT": 16, "BLOCK": 2048}, 8, 3),
+    "pivots_fp32": (filters._pivots_kernel, {"logits_ptr": "fp32"}, {"SHIFT": 0, "BLOCK": 2048}, 8, 3),
+    "sample": (sampling._sample_kernel, {}, DRAW | {"FILTER": True}, 1, 3),
+    "sample_plain": (sampling._sample_kernel, {}, DRAW, 1, 3),
+    "member": (sampling._member_kernel, {"out_ptr": "i32"}, DRAW | {"FILTER": True, "SPANS_PAD": 64}, 4, 3),
+    "penalties": (penalties._penalties_kernel, {"logits_ptr": "fp32"}, {"BLOCK": 1024}, 4, 3),
+    "open_step": (
+        advance._open_kernel,
+        {"change_ptr": "i32"},
+        {"TIMED": True, "CHANGES_AT": 4, "CHANGE_WORDS": 3, "BLOCK": 256},
+        4,
+        3,
+    ),
+    "close_step": (
+        advance._close_kernel,
+        dict.fromkeys(("id_ptr", "sample_ptr", "change_ptr", "outbox_ptr"), "i32"),
+        {"TIMED": True, "IDS_AT": 4, "BLOCK": 256},
+        4,
+        3,
+    ),
+    "fetch_seats": (
+        staging._fetch_kernel,
+        {"seed_ptr": "i64", "out_seed_ptr": "i64", "out_table_ptr": "i32", "out_temperature_ptr": "fp32"},
+        {"BLOCK": 256},
+        4,
+        3,
+    ),
+    "stage": (staging._stage_kernel, {"id_ptr": "i32"}, {"BLOCK_SIZE": 16, "HALVINGS": 9, "BLOCK": 128}, 4, 3),
 }
 FP32 = {
     "temperature_ptr", "top_p_ptr", "min_p_ptr", "pivot_ptr", "score_ptr", "partial_ptr", "lse_ptr",
@@ -68,8 +102,15 @@ INT32 = {
     "table_ptr", "query_start_ptr", "context_ptr", "position_ptr", "top_k_ptr", "token_ptr", "count_ptr",
     "row_ptr", "start_ptr", "slot_ptr", "seat_ptr", "last_ptr",
 }  # fmt: skip
-SIZES = ("hidden", "width", "vocab")  # multiples of 16 in real models: loads of 16 bytes depend on it
-OTHER = {"seed_ptr": "i64", "prompt_ptr": "i8", "eps": "fp32", "scale_log2": "fp32"}
+SIZES = ("hidden", "width", "vocab", "outputs")  # multiples of 16 in real models: loads of 16 bytes depend on it
+OTHER = {
+    "seed_ptr": "i64",
+    "stamp_ptr": "i64",
+    "cursor_ptr": "i32",
+    "prompt_ptr": "i8",
+    "eps": "fp32",
+    "scale_log2": "fp32",
+}
 
 
 def type_of(name: str, pointers: dict[str, str], constants: dict[str, object]) -> str:
@@ -85,6 +126,8 @@ def type_of(name: str, pointers: dict[str, str], constants: dict[str, object]) -
 def compile_case(name: str, arch: int) -> dict[str, object]:
     """Shared memory and cubin size of one case, or the error that the compiler raised."""
     kernel, pointers, constants, warps, stages = CASES[name]
+    if "DEPENDENT" in kernel.arg_names:
+        constants = constants | {"DEPENDENT": arch >= 90}
     signature = {p: type_of(p, pointers, constants) for p in kernel.arg_names}
     values = {(kernel.arg_names.index(k),): v for k, v in constants.items()}
     aligned = [i for i, p in enumerate(kernel.arg_names) if p.endswith("_ptr") or "stride" in p or p in SIZES]

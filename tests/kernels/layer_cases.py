@@ -6,7 +6,7 @@ import torch
 from kernels.rmsnorm import add_rmsnorm, rmsnorm
 from kernels.rope_kv import rope_write_kv
 from kernels.silu_mul import silu_mul
-from kernels.staging import stage
+from kernels.staging import fetch_seats, stage
 from tests.kernels.inputs import close, poisoned
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -121,12 +121,14 @@ def test_stage(target):
     rows, starts = torch.tensor([2, 0, -1, 1]).int(), torch.tensor([5, 0, 0, 6]).int()
     query_starts = torch.tensor([0, 1, 4, 5, 8]).int()
     tables = torch.tensor([[11, 12], [21, 22], [31, 32]]).int()
-    arguments = (x.to(target.device) for x in (rows, starts, query_starts, tables))
+    tokens = torch.arange(30).view(3, 10).int()
+    arguments = (x.to(target.device) for x in (rows, starts, query_starts, tables, tokens))
     with poisoned():
         staged = stage(*arguments, block_size=8, num_tokens=11, backend=target.backend)
     assert staged.positions.tolist() == [5, 0, 1, 2, 0, 6, 7, 8, 0, 0, 0]
     assert staged.slots.tolist() == [253, 88, 89, 90, -1, 174, 175, 176, -1, -1, -1]
     assert staged.seats.tolist() == [2, 0, 0, 0, -1, 1, 1, 1, -1, -1, -1]
+    assert staged.token_ids.tolist() == [25, 0, 1, 2, 0, 16, 17, 18, 0, 0, 0]
     assert staged.context_lens.tolist() == [6, 3, 0, 9]
     assert staged.last.tolist() == [0, 3, 4, 7]
 
@@ -135,8 +137,23 @@ def test_stage_skips_entries_without_tokens(target):
     """Padding entries of zero tokens, in the middle and at the end, belong to no token."""
     rows, starts = torch.tensor([-1, 1, -1, 0, -1]).int(), torch.tensor([0, 3, 0, 0, 0]).int()
     query_starts = torch.tensor([0, 0, 2, 2, 3, 3]).int()
-    tables = torch.tensor([[4], [6]]).int()
-    arguments = (x.to(target.device) for x in (rows, starts, query_starts, tables))
+    tables, tokens = torch.tensor([[4], [6]]).int(), torch.zeros(2, 5).int()
+    arguments = (x.to(target.device) for x in (rows, starts, query_starts, tables, tokens))
     staged = stage(*arguments, block_size=16, num_tokens=4, backend=target.backend)
     assert staged.slots.tolist() == [99, 100, 64, -1]
     assert staged.context_lens.tolist() == [0, 5, 0, 1, 0]
+
+
+@pytest.mark.parametrize("width", (1, 3, 300))
+def test_fetch_seats(target, width):
+    """Seats in any order, one twice, and padding in the middle; a table wider than one program."""
+    rows = torch.tensor([2, -1, 0, 2]).int().to(target.device)
+    tables = torch.arange(900).view(3, 300).int().to(target.device)
+    temperature, seeds = torch.tensor([0.5, 9.0, 0.25]), torch.tensor([2**40, 5, -3])
+    with poisoned():
+        arguments = rows, tables, temperature.to(target.device), seeds.to(target.device), width
+        found = fetch_seats(*arguments, backend=target.backend)
+    third, first = list(range(600, 600 + width)), list(range(width))
+    assert found.tables.tolist() == [third, [0] * width, first, third]
+    assert found.temperature.tolist() == [0.25, 0, 0.5, 0.25]
+    assert found.seeds.tolist() == [-3, 0, 2**40, -3]

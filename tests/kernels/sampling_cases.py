@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from kernels.sampling import apply_penalties, sample
+from kernels.penalties import apply_penalties
+from kernels.sampling import sample
 from tests.kernels.inputs import close, poisoned
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -56,13 +57,17 @@ def test_the_stream_belongs_to_seed_and_position(target, plain):
 
 
 def test_draws_follow_the_distribution(target):
-    """Frequencies of many draws from four unequal tokens, within four standard deviations."""
-    logits = torch.tensor([2.0, 1.0, 0.0, -1.0])
-    count = 200 if target.interpreted else 3000
-    tokens = draw(target, logits.expand(count, 4), temperature=2.0, seeds=5, positions=torch.arange(count), plain=True)
-    expected = (logits / 2).softmax(-1)
-    seen = torch.bincount(tokens.cpu(), minlength=4) / count
-    assert ((seen - expected).abs() < 4 * (expected * (1 - expected) / count).sqrt()).all()
+    """Chi-square of many draws: tokens that share a group, neighbours, and one in another span, of unequal mass."""
+    ids, count = torch.tensor([5, 261, 517, 6, 3000, 4100]), 100 if target.interpreted else 2000
+    logits = torch.full((4200,), -60.0)
+    logits[ids] = torch.tensor([2.0, 1.0, 0.0, 1.5, -1.0, 0.5])
+    expected = count * (logits[ids] / 2).softmax(-1)
+    for filters in ({"plain": True}, {"top_k": 6}, {"top_p": 0.9999}):
+        many = {"temperature": 2.0, "seeds": 5, "positions": torch.arange(count)}
+        tokens = draw(target, logits.expand(count, -1), **many, **filters).cpu()
+        seen = torch.bincount(tokens, minlength=4200)[ids]
+        assert seen.sum() == count
+        assert ((seen - expected).square() / expected).sum() < 25.7  # 5 degrees of freedom: 1 in 10,000
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -8,12 +8,16 @@ from kernels.rmsnorm import add_rmsnorm, rmsnorm
 from kernels.rope_kv import rope_write_kv
 from kernels.sampling import sample, sample_reference
 from kernels.silu_mul import silu_mul
+from kernels.skinny import linear
 from kernels.staging import stage
+from tests.kernels.advance_cases import *  # noqa: F403
 from tests.kernels.attention_cases import *  # noqa: F403
 from tests.kernels.attention_cases import attend
 from tests.kernels.inputs import Target, close, paged_batch, poisoned
 from tests.kernels.layer_cases import *  # noqa: F403
 from tests.kernels.layer_cases import EPS, unit
+from tests.kernels.linear_cases import *  # noqa: F403
+from tests.kernels.linear_cases import agrees, formula, layer
 from tests.kernels.sampling_cases import *  # noqa: F403
 
 pytestmark = pytest.mark.gpu
@@ -101,10 +105,10 @@ def test_a_graph_replays_other_lengths():
     batch = paged_batch([(1, context) for context in contexts(8, 500)], GPU, heads=(8, 2), head_dim=128, dtype=BF16)
     rows, starts = (torch.full((8,), fill, dtype=torch.int32, device="cuda") for fill in (-1, 0))
     query_starts = torch.arange(9, dtype=torch.int32, device="cuda")
-    tables = batch.block_tables.clone()
+    tables, tokens = batch.block_tables.clone(), torch.zeros(8, 600, dtype=torch.int32, device="cuda")
 
     def step():
-        staged = stage(rows, starts, query_starts, tables, 16, 8, backend="triton")
+        staged = stage(rows, starts, query_starts, tables, tokens, 16, 8, backend="triton")
         arguments = batch.q, batch.k_cache, batch.v_cache, tables, query_starts, staged.context_lens
         return paged_attention(*arguments, 128**-0.5, 1, backend="triton")
 
@@ -140,6 +144,45 @@ def test_silu_mul_full_shapes(shape):
     with poisoned():
         y = silu_mul(gate_up, backend="triton")
     close(y, gate * gate.sigmoid() * up, BF16)
+
+
+@pytest.mark.parametrize("rows", (1, 4))
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "parts"),
+    ((1024, 4096, "norm"), (2048, 1024, "residual"), (1024, 6144, "norm gated"), (3072, 1024, "residual"),
+     (4096, 28672, "norm gated"), (14336, 4096, "residual"), (1024, 151936, "norm")),
+)  # fmt: skip
+def test_linear_full_shapes(rows, inputs, outputs, parts):
+    """The products of Qwen3-0.6B and of Llama-3.1-8B, and a chain of them that a dependent launch may overlap."""
+    has = {part: part in parts for part in ("bias", "norm", "gated", "residual")}
+    x, weight, bias, norm, residual = layer(GPU, rows, inputs, outputs, BF16, **has)
+    expected = formula(x, weight, bias, norm, has["gated"], residual)
+    with poisoned():
+        y = linear(x, weight, bias, norm=norm, eps=EPS, gated=has["gated"], residual=residual, backend="triton")
+    agrees(y, expected, BF16)
+
+
+def test_a_chain_of_dependent_layers():
+    """Each kernel may start before the one in front has ended: 200 replayed layers equal the same layers one by one."""
+    up, down = random(3072, 1024) / 32, random(1024, 3072) / 1000
+    start, norm = random(1, 1024), random(1024)
+    state = start.clone()
+
+    def step():
+        hidden = linear(state, up, norm=norm, eps=EPS, backend="triton")
+        linear(hidden, down, residual=state, backend="triton")
+
+    for _ in range(200):
+        step()
+        torch.cuda.synchronize()
+    expected = state.clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(200):
+            step()
+    state.copy_(start)
+    graph.replay()
+    assert expected.isfinite().all() and torch.equal(state, expected)
 
 
 @pytest.mark.parametrize("dtype", (torch.float32, BF16), ids=str)

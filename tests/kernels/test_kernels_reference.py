@@ -8,10 +8,12 @@ import torch
 
 from kernels.attention import check_supported, paged_attention
 from kernels.backend import use_triton
-from kernels.philox import gumbel, philox, token_bits
+from kernels.philox import group_bits, gumbel, philox
+from tests.kernels.advance_cases import *  # noqa: F403
 from tests.kernels.attention_cases import *  # noqa: F403
 from tests.kernels.inputs import Target, close, paged_batch, poisoned
 from tests.kernels.layer_cases import *  # noqa: F403
+from tests.kernels.linear_cases import *  # noqa: F403
 from tests.kernels.sampling_cases import *  # noqa: F403
 
 
@@ -52,7 +54,8 @@ def test_without_triton_only_the_reference_exists():
     code = (
         "import sys; sys.modules['triton'] = None\n"
         "import torch\n"
-        "from kernels import attention, filters, philox, rmsnorm, rope_kv, sampling, silu_mul, staging\n"
+        "from kernels import attention, filters, penalties, philox, rmsnorm, rope_kv, sampling\n"
+        "from kernels import silu_mul, skinny, staging\n"
         "assert silu_mul.silu_mul(torch.ones(1, 4)).shape == (1, 2)\n"
         "try: silu_mul.silu_mul(torch.ones(1, 4), backend='triton')\n"
         "except RuntimeError as error: assert 'triton package' in str(error)\n"
@@ -89,10 +92,10 @@ def test_philox_known_answers():
 
 
 def test_bits_do_not_depend_on_the_vocabulary():
-    """A wider vocabulary leaves the noise of the first tokens alone."""
+    """A wider vocabulary leaves the noise of the first groups alone."""
     seeds, positions = torch.tensor([3, 4]), torch.tensor([0, 9])
-    wide = token_bits(seeds, positions, 9000)
-    assert torch.equal(token_bits(seeds, positions, 1500), wide[:, :1500])
+    wide = group_bits(seeds, positions, 9000)
+    assert torch.equal(group_bits(seeds, positions, 1500), wide[:, :1500])
     assert len(wide.unique()) > 17990  # about 18,000 words, hardly a repetition
 
 

@@ -6,12 +6,12 @@ import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_runs import Played, Scenario
-from trace_script import Script, one_answer
 
 from engine.trace.events import Kind
 from engine.trace.export import to_chrome, to_csv, to_jsonl
 from engine.trace.metrics import summary
+from tests.trace.trace_runs import Played, Scenario
+from tests.trace.trace_script import Script, one_answer
 
 SEEDS = st.integers(0, 2**32 - 1)
 

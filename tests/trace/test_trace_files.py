@@ -3,12 +3,12 @@
 import gzip
 
 import pytest
-from trace_runs import Played, Scenario
 
 from engine.trace.events import SCHEMA_VERSION
 from engine.trace.files import HEADER, MAGIC, FileSink, load, save
 from engine.trace.frame import frame
 from engine.trace.timeline import split_runs
+from tests.trace.trace_runs import Played, Scenario
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_runs import Played, Scenario
-from trace_script import Script, admit, arrive, prefill, step
 
 from engine.request import RequestState
 from engine.trace import keyframe, views
 from engine.trace.events import KV, Apply, Cause, Leave, Op, Record, decode
 from engine.trace.state import State
+from tests.trace.trace_runs import Played, Scenario
+from tests.trace.trace_script import Script, admit, arrive, prefill, step
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -5,14 +5,14 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_runs import Played, Scenario
-from trace_script import Script, admit, arrive, prefill, step
 
 from engine.trace.events import KV, Admit, Apply, Cause, Cmd, Leave, Op, Reason, Refuse
 from engine.trace.explain import explain
 from engine.trace.forecast import next_free
 from engine.trace.frame import frame
 from engine.trace.views import label
+from tests.trace.trace_runs import Played, Scenario
+from tests.trace.trace_script import Script, admit, arrive, prefill, step
 
 KEYS = {
     "": "seq step t_s live_seq live_step first_step behind_steps run paused numbers waiting waiting_total running "

@@ -5,14 +5,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_runs import Played, Scenario
-from trace_script import Script, admit, arrive, one_answer, prefill, step
 
 from engine.trace.checks import checks
 from engine.trace.events import Apply, Cause, Leave
 from engine.trace.lanes import lanes
 from engine.trace.metrics import FORMULAS, request_table, step_table, summary
 from engine.trace.timeline import Timeline
+from tests.trace.trace_runs import Played, Scenario
+from tests.trace.trace_script import Script, admit, arrive, one_answer, prefill, step
 
 
 def test_the_first_token_is_not_a_gap():

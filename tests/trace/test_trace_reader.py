@@ -2,12 +2,11 @@
 
 import time
 
-from trace_script import Script, arrive, one_answer
-
 from engine.trace.events import Cmd, Keyframe, Op, Run
 from engine.trace.reader import TraceReader
 from engine.trace.recorder import Recorder
 from engine.trace.ring import RingWriter
+from tests.trace.trace_script import Script, arrive, one_answer
 
 INFO = b'{"config": {"scheduling": {"pool_blocks": 4}}}'
 

@@ -1,9 +1,8 @@
 """The recorder: places, failures, text pieces."""
 
-from trace_script import Script, arrive, step
-
 from engine.trace.events import Apply, Cmd, Keyframe, Op, Pieces, Run
 from engine.trace.recorder import ListSink, Recorder
+from tests.trace.trace_script import Script, arrive, step
 
 
 def test_records_are_stamped_with_seq_time_and_step():

@@ -8,14 +8,14 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trace_runs import Played, Scenario
-from trace_script import Script, admit, arrive, prefill, step
 
 from engine.trace import timeline as module
 from engine.trace.events import KV, Apply, Cause, Leave, Op, Record, Step, Time
 from engine.trace.frame import frame
 from engine.trace.state import State
 from engine.trace.timeline import Timeline, split_runs
+from tests.trace.trace_runs import Played, Scenario
+from tests.trace.trace_script import Script, admit, arrive, prefill, step
 
 
 def facts(state: State) -> tuple:

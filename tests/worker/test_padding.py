@@ -1,10 +1,9 @@
 """Padded steps, as CUDA graphs run them, on the CPU: same tokens, and no slot touched that is not the step's own."""
 
 import pytest
-import torch
 
 from engine.request import SamplingParams
-from engine.worker.graphs import CapturedStep, Shapes, StepGraphs, padding_only
+from engine.worker.graphs import Ladder, Rung, Shapes
 from tests.worker.checkpoints import build, save, worker_for
 from tests.worker.drive import GREEDY, HandDriver, answer
 from tests.worker.loop import Loop, serve
@@ -22,41 +21,42 @@ def worker(tmp_path):
 class Rerun:
     """Stands where a CUDA graph stands: runs again what would have been captured, on the same buffers."""
 
-    def __init__(self, graphs, entries, logits, positions):
-        self.parts = graphs, entries, logits, positions
+    def __init__(self, program, shape):
+        self.program, self.shape = program, shape
 
     def replay(self):
-        graphs, entries, logits, positions = self.parts
-        positions.copy_(graphs.run(entries, logits))
+        self.program.run(self.shape)
 
 
 def pad(worker, graphs: bool) -> None:
     """Make a CPU worker pad its steps as on CUDA, eagerly or through buffers that never move."""
-    limits = worker.scheduling
-    worker.shapes = Shapes(limits.max_num_seqs, limits.token_budget)
+    limits, steps = worker.scheduling, worker.steps
+    steps.shapes = Shapes(limits.max_num_seqs, limits.token_budget)
     if not graphs:
         return
-    worker.graphs = StepGraphs(worker.model, worker.cache, worker.rows)
-    for shape in worker.shapes.all():
-        entries = padding_only(shape, worker.device)
-        logits, positions = torch.empty(shape.entries, 512), torch.zeros(shape.entries, dtype=torch.int32)
-        rerun = Rerun(worker.graphs, entries, logits, positions)
-        worker.graphs.captured[shape] = CapturedStep(rerun, entries, logits, positions)
+    steps.ladder = Ladder(steps.program, steps.shapes, 0)
+    for shape in steps.shapes.all():
+        steps.program.rest(shape)
+        steps.ladder.captured[shape] = Rerun(steps.program, shape)
+        steps.ladder.rungs[shape] = Rung(0.0, 0)
 
 
 def test_every_step_has_a_shape():
     """Each count of tokens and entries fits the shape it is given, and all() holds that shape."""
-    for rows, budget in ((1, 1), (5, 7), (8, 64), (16, 16), (256, 8192)):
+    for rows, budget in ((1, 1), (5, 7), (8, 64), (16, 16), (256, 8192), (300, 5000)):
         shapes = Shapes(rows, budget)
-        assert shapes.buckets[-1] == budget and shapes.buckets == sorted(set(shapes.buckets))
-        for count in range(1, rows + 1):
-            assert next(s for s in shapes.all()[::-1] if s.max_query_len == 1 and s.entries >= count)
-        assert len(shapes.all()) < 60
+        for tokens in range(1, rows + 1):
+            shape = shapes.of_tokens(tokens, True)
+            assert shape in shapes.all() and shape.tokens == shape.entries >= tokens
+        for tokens in range(1, budget + 1):
+            shape = shapes.of_tokens(tokens, False)
+            assert shape in shapes.all() and shape.tokens >= tokens and shape.entries >= min(tokens, rows)
+        assert len(shapes.all()) < 40
 
 
 @pytest.mark.parametrize("graphs", [False, True], ids=["eager", "graphs"])
 def test_F_02_padded_batches_equal_unpadded_ones(worker, graphs):
-    """Batches of 1 to 5 rows; buckets are 1, 2, 4 and 8, so 3 and 5 are padded."""
+    """Batches of 1 to 5 rows; buckets are 1, 2, 4 and 5, so 3 is padded."""
     prompts, params = [A, B, C, A + C, B + A], [PARAMS, GREEDY, PARAMS, GREEDY, PARAMS]
     plain = [answer(worker, prompts[:n], params[:n]) for n in range(1, 6)]
     pad(worker, graphs)

@@ -208,4 +208,4 @@ def test_idle_rows_and_other_slots_are_never_written(worker):
     size = worker.scheduling.block_size
     expected = [[1 + r * driver.per_row + n // size, n % size] for r, n in enumerate((len(A), len(B)))]
     assert touched == expected
-    assert np.array_equal(worker.rows.table_lengths[2:], [0, 0])
+    assert np.array_equal(worker.steps.program.rows.table_lengths[2:], [0, 0])

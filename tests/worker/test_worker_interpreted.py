@@ -24,7 +24,7 @@ plain, fused = worker("reference"), worker("triton")
 ids, prompts = list(range(3, 20)), [[1, 2, 3], list(range(40, 49))]
 torch.testing.assert_close(fused.logits(ids), plain.logits(ids), atol=1e-4, rtol=0)
 general = SamplingParams(temperature=0.8, top_p=0.9, repetition_penalty=1.3, min_tokens=2, logprobs=2)
-assert fused.shapes is not None  # padded as on CUDA
+assert fused.steps.shapes is not None  # padded as on CUDA
 assert answer(fused, prompts, general, 2) == answer(plain, prompts, general, 2)
 """
 

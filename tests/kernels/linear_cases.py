@@ -1,0 +1,75 @@
+"""Linear layers with norm, activation and residual, run by every backend (fixture ``target``)."""
+
+import pytest
+import torch
+
+from kernels.skinny import linear
+from tests.kernels.inputs import TOLERANCE, poisoned
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+EPS = 1e-6
+
+
+def formula(x, weight, bias, norm, gated, residual):
+    """The layer in fp64."""
+    x = x.double()
+    if norm is not None:
+        x = x / (x.square().mean(-1, keepdim=True) + EPS).sqrt() * norm.double()
+    y = x @ weight.double().t()
+    if bias is not None:
+        y += bias.double()
+    if gated:
+        gate, up = y.chunk(2, -1)
+        y = gate * gate.sigmoid() * up
+    return y if residual is None else residual.double() + y
+
+
+def layer(target, rows, inputs, outputs, dtype, bias, norm, gated, residual):
+    """Random arguments of ``linear``; answers of about 1."""
+    shapes = (rows, inputs), (outputs, inputs), (outputs,), (inputs,), (rows, outputs // (2 if gated else 1))
+    wanted = True, True, bias, norm, residual
+    x, weight, *rest = (torch.randn(s).to(target.device, dtype) if w else None for s, w in zip(shapes, wanted))
+    return x, weight / inputs**0.5, *rest
+
+
+def agrees(actual, expected, dtype):
+    """Within a few roundings of the dtype (the composed path rounds after each part)."""
+    tolerance = 4 * TOLERANCE[dtype]
+    torch.testing.assert_close(actual.double(), expected, atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("rows", (1, 3, 4, 7))
+@pytest.mark.parametrize("parts", ("", "bias", "norm", "norm bias gated", "residual", "norm gated residual"))
+def test_linear(target, dtype, rows, parts):
+    """Every part alone and together, with few rows (fused) and more (composed); the inputs keep their bits (C-10)."""
+    has = {part: part in parts for part in ("bias", "norm", "gated", "residual")}
+    x, weight, bias, norm, residual = layer(target, rows, 96, 40, dtype, **has)
+    expected, before = formula(x, weight, bias, norm, has["gated"], residual), x.clone()
+    with poisoned():
+        y = linear(x, weight, bias, norm=norm, eps=EPS, gated=has["gated"], residual=residual, backend=target.backend)
+    agrees(y, expected, dtype)
+    assert y.dtype == dtype and torch.equal(x, before)
+    assert residual is None or y.data_ptr() == residual.data_ptr()
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), ((64, 6), (100, 34), (1000, 10)))
+def test_widths_that_fill_no_tile(target, inputs, outputs):
+    """K below its power of two and outputs below a program's share: the masked lanes weigh nothing."""
+    x, weight, *_, residual = layer(target, 2, inputs, outputs, torch.float32, False, False, False, True)
+    expected = formula(x, weight, None, None, False, residual)
+    agrees(linear(x, weight, residual=residual, backend=target.backend), expected, torch.float32)
+
+
+def test_rows_of_wider_buffers(target):
+    """x and the weight may be views with any row stride."""
+    x, weight, _, norm, _ = layer(target, 2, 128, 24, torch.float32, False, True, False, False)
+    views = (torch.cat((t, torch.full_like(t, torch.nan)), dim=1)[:, :128] for t in (x, weight))
+    y = linear(*views, norm=norm, eps=EPS, backend=target.backend)
+    agrees(y, formula(x, weight, None, norm, False, None), torch.float32)
+
+
+def test_no_rows(target):
+    """An empty step gives an empty answer."""
+    x, weight, *_ = layer(target, 0, 64, 8, torch.float32, False, False, False, False)
+    assert linear(x, weight, backend=target.backend).shape == (0, 8)
