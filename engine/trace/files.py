@@ -12,7 +12,8 @@ import threading
 import zlib
 from collections.abc import Iterable
 
-from engine.trace.events import SCHEMA_VERSION, Record, decode, encode
+from engine.trace.codec import decode, encode
+from engine.trace.events import SCHEMA_VERSION, Record
 
 log = logging.getLogger(__name__)
 MAGIC = b"FLTDECK\n"

@@ -4,7 +4,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from engine.trace.events import decode
+from engine.trace.codec import decode
 from engine.trace.ring import RingReader
 from engine.trace.timeline import Timeline, add_to_runs
 

@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from engine.trace.events import Event, Kind, Pieces, Record, decode, encode
+from engine.trace.codec import decode, encode
+from engine.trace.events import Event, Kind, Pieces, Record
 
 log = logging.getLogger(__name__)
 

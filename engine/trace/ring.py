@@ -14,7 +14,8 @@ import mmap
 import os
 from pathlib import Path
 
-from engine.trace.events import HEAD, Kind, Record, decode
+from engine.trace.codec import HEAD, decode
+from engine.trace.events import Kind, Record
 
 MAGIC = int.from_bytes(b"FLTDECK1", "little")
 HEADER_BYTES = 4096

@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 
-from engine.trace.events import Keyframe, Record, Run, Step, decode, encode
+from engine.trace.codec import decode, encode
+from engine.trace.events import Keyframe, Record, Run, Step
 from engine.trace.state import State
 from engine.trace.step_index import StepIndex
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.trace.events import EVENT_TYPES, HEAD, Apply, Kind, Record, Step, decode, encode
+from engine.trace.codec import HEAD, decode, encode
+from engine.trace.events import EVENT_TYPES, Apply, Kind, Record, Step
 
 _RANGES = {"i": (-(2**31), 2**31 - 1), "q": (-(2**63), 2**63 - 1), "Q": (0, 2**64 - 1), "H": (0, 2**16 - 1)}
 

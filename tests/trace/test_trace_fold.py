@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from engine.request import RequestState
 from engine.trace import keyframe, views
-from engine.trace.events import KV, Apply, Cause, Leave, Op, Record, decode
+from engine.trace.codec import decode
+from engine.trace.events import KV, Apply, Cause, Leave, Op, Record
 from engine.trace.state import State
 from tests.trace.trace_runs import Played, Scenario
 from tests.trace.trace_script import Script, admit, arrive, prefill, step

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.trace.events import Cmd, Keyframe, Op, Record, Run, encode
+from engine.trace.codec import encode
+from engine.trace.events import Cmd, Keyframe, Op, Record, Run
 from engine.trace.ring import RingReader, RingWriter
 
 
