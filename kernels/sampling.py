@@ -65,7 +65,7 @@ def _draw_reference(
     weight = torch.exp((groups - top.unsqueeze(2)) / heat.unsqueeze(2).clamp(min=1e-30))
     noise = gumbel(group_bits(seeds, positions, top.shape[1]))
     winner = (top + heat * (weight.sum(2).log() + noise)).argmax(1)
-    share = weight[torch.arange(rows), winner].cumsum(1)
+    share = weight[torch.arange(rows, device=weight.device), winner].cumsum(1)
     first = winner // LANE * (DEPTH * LANE) + winner % LANE
     drawn = (member_bits(seeds, positions, first) >> 9).float() * 2.0**-23 * share[:, -1]
     return (first + (share <= drawn.unsqueeze(1)).sum(1) * LANE).clamp(max=vocab - 1)
