@@ -5,15 +5,17 @@ bandwidth. Two things make a GPU reach it: all query heads of a KV head share on
 read once for the whole group; and a context is cut among several programs, so that even one long row fills the device.
 Each program leaves a partial softmax (its maximum and sum folded into one log-sum-exp); a second kernel merges them.
 
-The grid depends on shapes alone, never on lengths: a CUDA graph may replay it for any lengths.
+The grid depends on shapes alone, never on lengths: a CUDA graph may replay it for any lengths. Programs start in the
+order of the rows, all heads of a row together: with the longest contexts first, what is left at the end is short.
 """
 
 import torch
 
 from kernels.backend import dependent_launch, jit, tl, triton, wait_for_inputs
 
-TARGET_PROGRAMS = 512  # about four for each of a large GPU's multiprocessors
-MIN_SPLIT = 256  # tokens: a shorter split costs more in the merge than it gains
+TARGET_PROGRAMS = 768  # about six for each of a large GPU's multiprocessors
+MIN_SPLIT = 128  # tokens: a shorter share costs more in the merge than it gains
+MAX_SPLITS = 64
 
 
 @jit
@@ -27,7 +29,7 @@ def _decode_kernel(
 ):  # fmt: skip
     """One row, one KV head and one share of the context per program. Rows with more than one query are left alone."""
     wait_for_inputs(DEPENDENT)
-    row, kv_head, split = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
+    kv_head, row, split = tl.program_id(0), tl.program_id(1).to(tl.int64), tl.program_id(2)
     member, dim = tl.arange(0, GROUP_PAD), tl.arange(0, DIM_PAD)
     head = kv_head * GROUP + member
     in_q = (member[:, None] < GROUP) & (dim[None, :] < HEAD_DIM)
@@ -77,7 +79,7 @@ def _decode_kernel(
         tl.store(out, acc.to(out_ptr.dtype.element_ty), mask=in_q)
     else:
         lse = tl.where(total > 0, best + tl.log2(tl.where(total > 0, total, 1.0)), float("-inf"))
-        slot = (row * tl.num_programs(1) * GROUP + head) * SPLITS + split  # (R, Hq, SPLITS)
+        slot = (row * tl.num_programs(0) * GROUP + head) * SPLITS + split  # (R, Hq, SPLITS)
         tl.store(lse_ptr + slot, lse, mask=member < GROUP)
         tl.store(partial_ptr + slot[:, None] * HEAD_DIM + dim[None, :], acc, mask=in_q & (total > 0)[:, None])
 
@@ -108,8 +110,8 @@ def _decode_reduce_kernel(
 
 def num_splits(num_rows: int, num_kv_heads: int, longest: int) -> int:
     """Shares per context: enough programs to fill the device, none under ``MIN_SPLIT`` tokens. Shapes only."""
-    wanted = triton.cdiv(TARGET_PROGRAMS, num_rows * num_kv_heads)
-    return max(1, min(wanted, triton.cdiv(longest, MIN_SPLIT), 64))
+    wanted = TARGET_PROGRAMS // (num_rows * num_kv_heads)
+    return max(1, min(wanted, triton.cdiv(longest, MIN_SPLIT), MAX_SPLITS))
 
 
 def tile(head_dim: int, dtype: torch.dtype) -> tuple[int, int, int]:
@@ -142,7 +144,7 @@ def launch_decode(
     if splits > 1:
         partial = torch.empty((num_rows, num_q_heads, splits, head_dim), dtype=torch.float32, device=q.device)
         lse = torch.empty((num_rows, num_q_heads, splits), dtype=torch.float32, device=q.device)
-    _decode_kernel[(num_programs, num_kv_heads, splits)](
+    _decode_kernel[(num_kv_heads, num_programs, splits)](
         q, k_cache, v_cache, block_tables, query_starts, context_lens, out, partial, lse,
         num_rows, num_tokens, scale_log2, *q.stride()[:2], *out.stride()[:2], block_tables.stride(0),
         *k_cache.stride()[:3], *v_cache.stride()[:3],

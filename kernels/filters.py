@@ -158,7 +158,8 @@ def _pivots_kernel(
         near, best, fourth = _largest_of_lanes(row_ptr, vocab, BLOCK)
         keys = _to_key(near, SHIFT)
         known = _to_key(fourth, SHIFT).to(tl.int64) + 1  # from this key on, no token is missing in ``near``
-        low, high = _to_key(fourth * 0 + float("-inf"), SHIFT).to(tl.int64), _to_key(best, SHIFT).to(tl.int64) + 1
+        lowest: tl.constexpr = (-0x800000 >> SHIFT) ^ (0x7FFFFFFF >> SHIFT)  # the key of -inf
+        low, high = known * 0 + lowest, _to_key(best, SHIFT).to(tl.int64) + 1
         pivot = float("-inf")
         if limits_count:
             one, count = tl.full(near.shape, 1.0, tl.float32), top_k.to(tl.float32)

@@ -123,7 +123,7 @@ def _rope_write_kv_kernel(
 
 def tile(num_tokens: int) -> tuple[int, int]:
     """(tokens, warps) of a program. Few tokens: one each, for latency. Many: enough bytes in flight per program."""
-    return (1, 1) if num_tokens <= 512 else (4, 1)
+    return (1, 1) if num_tokens <= 64 else (8, 4)
 
 
 def rope_write_kv(

@@ -30,8 +30,8 @@ from kernels.rmsnorm import rmsnorm
 from kernels.silu_mul import silu_mul
 
 MAX_ROWS = 4  # tokens of the fused kernel: each costs a pass over the registers that hold the weights
-MAX_INPUTS = 16384  # K of the fused kernel: a row of the weight is one tile
-MAX_PRODUCTS = 26_000_000  # rows * N * K of the fused kernel beyond one token
+MAX_INPUTS = 8192  # K of the fused kernel: a row of the weight is one tile, and longer ones leave few registers
+MAX_PRODUCTS = 24_000_000  # rows * N * K of the fused kernel beyond one token
 WARPS = 1024  # about eight for each multiprocessor: all bytes of a small weight are in flight at once
 
 
@@ -114,7 +114,7 @@ def tile(rows: int, outputs: int, inputs_pad: int, gated: bool, item_size: int) 
     As many weights a thread as registers allow (256 bytes; half beside the sums of several tokens); fewer where that
     leaves less than WARPS warps to fill the device, and where long rows need several waves of programs anyway.
     """
-    warps = 1 if inputs_pad <= 2048 else 8 if rows == 1 else 4
+    warps = 1 if inputs_pad <= 2048 else 4 if rows > 1 or inputs_pad <= 4096 else 8
     bytes_of_row = inputs_pad * item_size * (2 if gated else 1)
     held = 256 if rows == 1 else 128
     if warps == 8 and outputs * bytes_of_row > held * 32 * WARPS:

@@ -110,7 +110,10 @@ class Scheduler:
         self._to_hash = [r for r in live if not self.kv.hash_full_blocks(r, r.num_scheduled_tokens)]
 
     def _plan_decodes(self, plan: StepPlan) -> None:
-        """Every row behind its prompt computes its next token, unless it lacks a block or awaits its last result."""
+        """Every row behind its prompt computes its next token, unless it lacks a block or awaits its last result.
+
+        Longest context first: a device works through a step in this order, and what starts last should be short.
+        """
         if self.gate.forms_groups and self.roster.prefilling:  # nobody decodes before the whole group is prefilled
             return
         running, block_size = self.roster.running, self.config.block_size
@@ -122,7 +125,7 @@ class Scheduler:
                 self._append_block(request, plan)
         if plan.preempted or plan.starved:
             ready = [r for r in ready if r.num_scheduled_tokens < len(r.blocks) * block_size]
-        plan.decodes = ready
+        plan.decodes = sorted(ready, key=lambda request: request.num_scheduled_tokens, reverse=True)
 
     def _append_block(self, request: Request, plan: StepPlan) -> None:
         """Give a running request, whose blocks are full, the next one. If need be the newest requests are preempted,

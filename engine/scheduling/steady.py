@@ -33,7 +33,7 @@ class SteadyDecode:
         self.ending_ids = frozenset().union(*(request.ending_ids for request in requests))
         self._moves = roster.moves
         self._due: list[list[Request]] = [[] for _ in range(block_size)]
-        for request in requests:
+        for request in roster.running:  # the same ones, in the order in which they get their blocks
             self._due[(len(request.blocks) * block_size - request.num_scheduled_tokens) % block_size].append(request)
         self._phase = 0
         self._applies_left: int | None = None  # until the first of them has its last token
