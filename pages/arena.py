@@ -12,8 +12,9 @@ from pages.parts.arena import board, prediction
 from pages.parts.arena.component import draw
 from pages.parts.arena.job import Race, race_desk
 from pages.parts.arena.numbers import roughly, times
-from pages.parts.arena.sources import device_word, recorded, source_words
+from pages.parts.arena.sources import device_word, recorded, recorded_checks, source_words
 from pages.parts.desk import desk
+from pages.parts.engine_words import said
 from pages.parts.page import kept, tab
 from pages.parts.words import t
 
@@ -29,7 +30,7 @@ def main() -> None:
     spec = _head()
     race = race_desk().race
     if race is not None and race.error:
-        st.error(t("arena.failed", why=race.error), icon=":material/error:")
+        _failed(race)
         race = None
     with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
         mine = race is not None and (race.running or _shows_mine())
@@ -53,10 +54,21 @@ def _head() -> RaceSpec:
         spec = RaceSpec(requests=requests, rows=rows, spread=spread, seed=seed, repeats=repeats)
         running = race_desk().race is not None and race_desk().race.running
         label = t("arena.run", device=device_word())
-        if st.button(label, key="arena_run", type="primary", disabled=running, help=t("arena.run_help")):
+        if running:
+            if st.button(t("arena.cancel"), key="arena_cancel", help=t("arena.cancel_help"), icon=":material/close:"):
+                race_desk().cancel()
+        elif st.button(label, key="arena_run", type="primary", help=t("arena.run_help")):
             _start(spec)
     title.html(f"<h1 style='font-size:22px;padding:0;margin:0'>{t('arena.title')}</h1><div>{t('arena.sub')}</div>")
     return spec
+
+
+def _failed(race: Race) -> None:
+    """Why there is no result."""
+    if race.cancelled:
+        st.info(t("arena.cancelled"), icon=":material/close:")
+    else:
+        st.error(t("arena.failed", why=said(race.error)), icon=":material/error:")
 
 
 def _more() -> tuple[int, int, int]:
@@ -153,7 +165,10 @@ def _draw_board(mine: bool, was_running: bool) -> None:
     elif prediction.of(race.spec) is None:
         draw(board.withheld(race))
     else:
-        draw(board.finished(race.results, f"race-{race.number}", "Measured", source_words(race.info)))
+        shown = board.finished(
+            *(race.results, f"race-{race.number}", "Measured", source_words(race.info)), race.window_ms, race.checks
+        )
+        draw(shown)
 
 
 def _draw_recorded() -> None:
@@ -161,14 +176,16 @@ def _draw_recorded() -> None:
     if isinstance(found, str):
         st.info(found)
     else:
-        draw(board.finished(found.results, found.name, "Recorded", source_words(found.info)))
+        window_ms = board.window_of(found.info)
+        words = source_words(found.info)
+        draw(board.finished(found.results, found.name, "Recorded", words, window_ms, recorded_checks(found.name)))
 
 
 def _words(race: Race) -> str:
     """What the race does, or what it waits for."""
     stage = race.stage
     if not stage.scheduler:
-        return t("arena.waits_engine", what=race_desk().waiting_for() or t("arena.preparing"))
+        return t("arena.waits_engine", what=said(race_desk().waiting_for()) or t("arena.preparing"))
     what = stage.words
     if what == "warm-up":
         what = t("arena.warm_up")

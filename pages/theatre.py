@@ -5,7 +5,8 @@ The page mounts one component and is done; frames reach it through ``/flightdeck
 
 import streamlit as st
 
-from pages.parts.page import tab
+from pages.parts.engine_words import patterns
+from pages.parts.page import tab, web_base
 from pages.parts.words import language, sentences
 
 _JS = """
@@ -26,15 +27,15 @@ export default function ({ data, parentElement }) {
 theatre = st.components.v2.component("theatre", html='<div class="fd"></div>', js=_JS, isolate_styles=False)
 
 asked = st.query_params.get("step", "")
-folder = (st.get_option("server.baseUrlPath") or "").strip("/")
 theatre(
     data={
-        "base": f"/{folder}/flightdeck/" if folder else "/flightdeck/",
+        "base": web_base(),
         "tab": tab(),
         "step": int(asked) if asked.isdigit() else None,
         "present": st.query_params.get("present") == "1",
         "language": language(),
         "words": sentences(language()),
+        "said": patterns(language()),
     },
     key=f"theatre_{language()}",
 )

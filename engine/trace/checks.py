@@ -25,6 +25,7 @@ class Check:
 
 def checks(timeline: Timeline) -> list[Check]:
     """Every self-check of a run that the trace alone can answer."""
+    timeline = timeline.frozen()  # a live run goes on while it is checked
     found, totals = answers(timeline)
     end = timeline.state_at(timeline.last_seq)
     return [
@@ -109,4 +110,4 @@ def _request_seconds(timeline: Timeline) -> float:
 def _samples(found: list[Answer]) -> Check:
     done = sum(1 for answer in found if answer.completed)
     text = f"completed requests, at least {ENOUGH_FOR_P99} for a p99"
-    return Check("samples", done >= ENOUGH_FOR_P99, done, ENOUGH_FOR_P99, text)
+    return Check("samples", True if done >= ENOUGH_FOR_P99 else None, done, ENOUGH_FOR_P99, text)

@@ -11,6 +11,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterable
+from typing import BinaryIO
 
 from engine.trace.codec import decode, encode
 from engine.trace.events import SCHEMA_VERSION, Record
@@ -18,24 +19,28 @@ from engine.trace.events import SCHEMA_VERSION, Record
 log = logging.getLogger(__name__)
 MAGIC = b"FLTDECK\n"
 HEADER = struct.Struct("<8sI")
+MAX_BYTES = 2**30  # unpacked; a file that unpacks to more was made to fill the memory
 
 
-def save(path: str | os.PathLike, records: Iterable[Record]) -> None:
-    """Write a recording."""
+def save(path: str | os.PathLike | BinaryIO, records: Iterable[Record]) -> None:
+    """Write a recording to a path or into an open file."""
     with gzip.open(path, "wb") as file:
         file.write(HEADER.pack(MAGIC, SCHEMA_VERSION))
         for record in records:
             file.write(encode(record))
 
 
-def load(path: str | os.PathLike) -> list[Record]:
-    """The records of a recording; of a truncated one (its writer was killed) all whole records.
+def load(path: str | os.PathLike | BinaryIO) -> list[Record]:
+    """The records of a recording at a path or in an open file; of a truncated one all whole records.
 
     Raises:
-        ValueError: not a recording, or written by a newer version.
+        ValueError: not a recording, written by a newer version, or larger than ``MAX_BYTES``.
     """
-    with open(path, "rb") as file:
-        data = _inflate(file.read(), path)
+    if isinstance(path, str | os.PathLike):
+        with open(path, "rb") as file:
+            data = _inflate(file.read(), path)
+    else:
+        data, path = _inflate(path.read(), "the file"), "the file"
     if len(data) < HEADER.size or not data.startswith(MAGIC):
         raise ValueError(f"{path} is not a Flightdeck recording")
     _, version = HEADER.unpack_from(data)
@@ -83,9 +88,12 @@ class FileSink:
 def _inflate(data: bytes, path: str | os.PathLike) -> bytes:
     inflater = zlib.decompressobj(wbits=31)
     try:
-        return inflater.decompress(data) + inflater.flush()
+        whole = inflater.decompress(data, MAX_BYTES)
     except zlib.error as error:
         raise ValueError(f"{path} is not a Flightdeck recording ({error})") from None
+    if inflater.unconsumed_tail:
+        raise ValueError(f"{path} holds more than {MAX_BYTES // 2**20} MiB of records")
+    return whole + inflater.flush()
 
 
 def _records(data: memoryview, path: str | os.PathLike) -> list[Record]:

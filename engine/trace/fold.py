@@ -99,8 +99,9 @@ def _on_leave(state: "State", event: Leave) -> None:
     view = state.own(event.request)
     view.epoch = event.epoch
     if event.cause == Cause.PREEMPT:
+        freed = len(view.blocks)
         _give_back(state, view)
-        _preempt(state, view, event)
+        _preempt(state, view, event, freed)
     else:
         if view.row < 0:
             state.waiting.remove(event.request)
@@ -111,7 +112,7 @@ def _on_leave(state: "State", event: Leave) -> None:
             _forget_oldest(state, event.request)
 
 
-def _preempt(state: "State", view: RequestView, event: Leave) -> None:
+def _preempt(state: "State", view: RequestView, event: Leave, freed: int) -> None:
     view.computed_peak = max(view.computed_peak, view.num_computed)
     view.num_computed = view.num_scheduled = 0
     view.state = views.PREEMPTED
@@ -119,7 +120,8 @@ def _preempt(state: "State", view: RequestView, event: Leave) -> None:
     view.lost_tokens += event.lost_tokens
     state.waiting.insert(0, view.id)
     state.totals.preemptions += 1
-    _decided(state, "preempt", view.id, event.need, event.have, event.for_request, event.lost_tokens)
+    _decided(state, "preempt", view.id, event.need, event.have, event.for_request, event.lost_tokens, freed)
+    state.last_preemption = state.pending[-1]
 
 
 def _end(state: "State", view: RequestView, event: Leave) -> None:
@@ -185,10 +187,8 @@ def _happened(state: "State", kind: str, request: int, need: int = 0, have: int 
     state.step.happened = [*state.step.happened, happening]
 
 
-def _decided(
-    state: "State", kind: str, request: int, need: int = 0, have: int = 0, other: int = -1, lost: int = 0
-) -> None:
-    happening = Happening(state.step.number + 1, kind, request, need, have, other, lost)
+def _decided(state: "State", kind: str, request: int, *numbers: int) -> None:
+    happening = Happening(state.step.number + 1, kind, request, *numbers)
     state.events.append(happening)
     state.pending.append(happening)
 

@@ -50,6 +50,7 @@ def frame(timeline: Timeline, seq: int, selected: int | str | None = None, live_
         "pool": _pool(state),
         "history": [list(bar) for bar in state.history],
         "events": [event_line(state, happening) for happening in state.events],
+        "preemption": event_line(state, state.last_preemption) if state.last_preemption else None,
         "marks": [list(mark) for mark in timeline.index.thinned_marks()],
         "selected": _selected(state, chosen) if chosen in state.requests else None,
     }
@@ -61,12 +62,13 @@ def _auto(state: State) -> int | None:
 
 def _run(state: State, provenance: str) -> dict:
     info, limits = state.run, scheduling_config(state.run)
+    capped = info.get("config", {}).get("pool_blocks")
     names = ("batching", "capacity", "pool_blocks", "block_size", "token_budget", "max_num_seqs")
     return {
         "model": info.get("model", ""),
         "device": info.get("device", ""),
         **{name: limits.get(name) for name in names},
-        "classroom": info.get("config", {}).get("pool_blocks") is not None,
+        "classroom": capped is not None and capped == limits.get("pool_blocks"),
         "provenance": provenance,
         "partial": state.partial,
     }

@@ -18,6 +18,7 @@ def event_line(state: State, happening: Happening) -> dict:
         "have": happening.have,
         "for": label(happening.other) if happening.kind == "preempt" else "",
         "lost": happening.lost,
+        "freed": happening.freed,
     }
 
 
@@ -27,7 +28,8 @@ def _event_text(state: State, happening: Happening) -> str:
         case "preempt":
             for_whom = f" for {label(happening.other)}" if happening.other >= 0 else ""
             short = f"{many(need, 'block')} needed, {have} available"
-            return f"preempted {who}{for_whom}: {short}; {many(happening.lost, 'token')} to recompute"
+            price = f"{many(happening.freed, 'block')} freed, {many(happening.lost, 'token')} to recompute"
+            return f"preempted {who}{for_whom}: {short}; {price}"
         case "evict":
             return f"evicted {many(need, 'cached block')}"
         case "hit":

@@ -54,6 +54,7 @@ class State:
         self.pending: list[Happening] = []  # decided for the step to come
         self.history: deque[StepBar] = deque(maxlen=HISTORY_STEPS)
         self.events: deque[Happening] = deque(maxlen=EVENTS_KEPT)
+        self.last_preemption: Happening | None = None
         self.ended: deque[int] = deque()  # ended requests still remembered, oldest first
         self.pieces: dict[int, bytes] = {}
         self.last_apply_ns = 0

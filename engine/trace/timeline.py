@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 
 from engine.trace.codec import decode, encode
 from engine.trace.events import Keyframe, Record, Run, Step
@@ -78,6 +79,15 @@ class Timeline:
             self.index.add(record)
             if len(self.index) >= self._max_steps + SNAPSHOT_STEPS:
                 self._drop_oldest()
+
+    def frozen(self) -> "Timeline":
+        """The records as of now; what is written later is not in it."""
+        other = Timeline(self._max_steps, self.provenance)
+        with self._lock:
+            other.index, other.info = deepcopy(self.index), self.info
+            other.dropped_steps, other.holes = self.dropped_steps, self.holes
+            other._data, other._seqs, other._snapshots = self._data[:], self._seqs[:], self._snapshots[:]
+        return other
 
     def __iter__(self) -> Iterator[Record]:
         """The records that are kept, oldest first, as of now."""

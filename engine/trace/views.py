@@ -92,9 +92,9 @@ Computes = dict[int, tuple[int, int, int, RowKind]]  # row -> request, epoch, nu
 class Happening(NamedTuple):
     """One line of "what happened".
 
-    ``kind``: preempt (``need`` blocks, ``have`` available, for ``other``, ``lost`` tokens), admit, resume and hit
-    (``need`` hit tokens in ``have`` blocks), evict (``need`` blocks), finish and abort (``need`` tokens, cause
-    ``have``), refuse (``need``, ``have``, reason ``other``), pause, resume_cmd.
+    ``kind``: preempt (``need`` blocks, ``have`` available, for ``other``, ``lost`` tokens, ``freed`` blocks), admit,
+    resume and hit (``need`` hit tokens in ``have`` blocks), evict (``need`` blocks), finish and abort (``need``
+    tokens, cause ``have``), refuse (``need``, ``have``, reason ``other``), pause, resume_cmd.
     """
 
     step: int
@@ -104,6 +104,7 @@ class Happening(NamedTuple):
     have: int = 0
     other: int = -1
     lost: int = 0
+    freed: int = 0
 
 
 class StepBar(NamedTuple):

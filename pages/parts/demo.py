@@ -5,7 +5,6 @@ leave cached blocks behind, which are evicted when the six long ones beside them
 running request is preempted, and from then on the head of the queue waits for blocks.
 """
 
-import time
 from dataclasses import dataclass
 
 from engine.driver import Driver
@@ -32,7 +31,6 @@ OPENINGS = (
     "situation in life, the character of her father and mother,",
 )
 SHORT, LONG = (20, 28), (112, 128, 144, 160)
-EVERY_S = 0.05  # between two arrivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +46,10 @@ def requests() -> list[DemoRequest]:
     return [DemoRequest(_prompt(place), _length(place)) for place in range(24)]
 
 
-def play(driver: Driver) -> None:
-    """Submit them one after the other; returns when the last one is in the queue."""
+def submit(driver: Driver) -> None:
+    """Put all of them into the queue of the paused engine: then every step is the same on every machine."""
+    driver.pause()
     for place, wanted in enumerate(requests()):
-        if place:
-            time.sleep(EVERY_S)
         params = SamplingParams(max_tokens=wanted.max_tokens, temperature=0.8, top_p=0.95, seed=place, ignore_eos=True)
         driver.submit(wanted.prompt, params)
 

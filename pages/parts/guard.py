@@ -7,12 +7,13 @@ from starlette.requests import Request
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "[::1]"}
 
 
-def refusal(request: Request, bound_to: str | None) -> str | None:
+def refusal(request: Request, bound_to: str | None, content: str = "application/json") -> str | None:
     """Why a command must not be taken, or None.
 
     Args:
         request: the HTTP request.
         bound_to: the address that the server was told to listen on; it is an allowed host besides loopback.
+        content: the type that the body must have; never one that a form of another site can send.
     """
     host = request.headers.get("host", "")
     name = urlsplit(f"//{host}").hostname or ""
@@ -21,6 +22,6 @@ def refusal(request: Request, bound_to: str | None) -> str | None:
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != host:
         return "origin"
-    if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
+    if request.headers.get("content-type", "").split(";")[0].strip() != content:
         return "content-type"
     return None

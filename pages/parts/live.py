@@ -16,9 +16,11 @@ from starlette.routing import Route
 
 from pages.parts.desk import Desk
 from pages.parts.guard import refusal
+from pages.parts.recordings import MAX_UPLOAD
 
 FRAME_S = 0.1
 QUIET_S = 1.0
+RECORDING = "application/octet-stream"
 _WEB = Path(__file__).parent / "web"
 _TYPES = {".js": "text/javascript", ".css": "text/css"}
 _FRESH = {"Cache-Control": "no-cache"}
@@ -36,8 +38,35 @@ def routes(desk: Desk) -> list[Route]:
     async def one_frame(request: Request) -> Response:
         query = request.query_params
         where = {name: int(query[name]) for name in ("seq", "step") if query.get(name, "").isdigit()}
-        frame = await asyncio.to_thread(desk.frame, query.get("selected", "auto"), **where)
+        frame = await asyncio.to_thread(
+            desk.frame, query.get("selected", "auto"), recording=query.get("recording", ""), **where
+        )
         return JSONResponse(frame, headers=_FRESH) if frame else PlainTextResponse("no such step", 404)
+
+    async def checks(request: Request) -> Response:
+        found = await asyncio.to_thread(desk.checks, request.query_params.get("recording", ""))
+        return PlainTextResponse("no run", 404) if found is None else JSONResponse(found, headers=_FRESH)
+
+    async def save(request: Request) -> Response:
+        data = await asyncio.to_thread(desk.save, request.query_params.get("recording", ""))
+        if data is None:
+            return PlainTextResponse("no run", 404)
+        name = {"Content-Disposition": 'attachment; filename="flightdeck.fdtrace"'}
+        return Response(data, media_type=RECORDING, headers=_FRESH | name)
+
+    async def shipped(request: Request) -> Response:
+        return JSONResponse(desk.recordings.shipped(), headers=_FRESH)
+
+    async def upload(request: Request) -> Response:
+        barred = refusal(request, st.get_option("server.address"), RECORDING)
+        if barred:
+            return JSONResponse({"error": "notice.barred", "detail": barred}, 403)
+        try:
+            data = await _body(request, MAX_UPLOAD)
+            title = request.query_params.get("title", "")[:80]
+            return JSONResponse(await asyncio.to_thread(desk.recordings.open_bytes, title, data))
+        except ValueError as error:
+            return JSONResponse({"error": "notice.invalid", "detail": str(error)}, 400)
 
     async def command(request: Request) -> Response:
         barred = refusal(request, st.get_option("server.address"))
@@ -56,6 +85,10 @@ def routes(desk: Desk) -> list[Route]:
         Route("/flightdeck/live", live),
         Route("/flightdeck/frame", one_frame),
         Route("/flightdeck/command", command, methods=["POST"]),
+        Route("/flightdeck/checks", checks),
+        Route("/flightdeck/recordings", shipped),
+        Route("/flightdeck/recording", save, methods=["GET"]),
+        Route("/flightdeck/recording", upload, methods=["POST"]),
         Route("/flightdeck/web/{name}", _web_file),
     ]
 
@@ -69,6 +102,16 @@ async def _stream(request: Request, desk: Desk, follow: bool, selected: str, tab
             yield f"data: {json.dumps(message, separators=(',', ':'))}\n\n"
         await asyncio.sleep(FRAME_S)
         quiet += FRAME_S
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body; what is too large is not read to its end. Raises ``ValueError``."""
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > most:
+            raise ValueError(f"a recording of at most {most // 2**20} MiB")
+    return bytes(data)
 
 
 async def _web_file(request: Request) -> Response:

@@ -1,4 +1,8 @@
-"""Where the memory of the device goes: one bar, the same as a table beneath."""
+"""Where the memory of the device goes: one bar whose parts carry their names, the same as a table beneath.
+
+The parts are drawn by size, but none smaller than its label: a part of a per mille is still seen, and its number says
+how large it is.
+"""
 
 from html import escape
 
@@ -16,7 +20,7 @@ COLOURS = {
     "free": "transparent",
 }
 OTHER = "#7A6FD0"
-MOSTLY = 0.9  # a larger free part is written beside the bar: drawn, it would leave no room for the others
+LEAST_EM = 8.5  # width of the smallest part, so that its name and size fit beneath it
 
 
 def memory_bar(parts: dict[str, int]) -> None:
@@ -27,15 +31,17 @@ def memory_bar(parts: dict[str, int]) -> None:
     """
     total = sum(parts.values()) or 1
     shown = {name: size for name, size in parts.items() if size > 0}
-    drawn = {name: size for name, size in shown.items() if name != "free" or size < MOSTLY * total}
-    bars = "".join(_bar(name, size / sum(drawn.values())) for name, size in drawn.items())
-    keys = " ".join(_key(name, size) for name, size in shown.items())
-    style = "display:flex;height:22px;border:1px solid currentColor;border-radius:5px;overflow:hidden;margin:6px 0"
+    columns = " ".join(f"minmax({LEAST_EM}em, {size / total:.5f}fr)" for size in shown.values())
+    cells = "".join(_cell(name, size, total) for name, size in shown.items())
     heading = f"<b>{escape(t('memory.title'))}</b> {badge_html('Measured')}"
-    st.html(f'{heading}<div role="img" aria-label="{escape(t("memory.title"))}" style="{style}">{bars}</div>{keys}')
+    names = ", ".join(f"{words(name)} {amount(size)}" for name, size in shown.items())
+    label = escape(f"{t('memory.title')}: {names}")
+    style = f"grid-template-columns:{columns}"
+    grid = f'<div class="fd-memory" role="img" aria-label="{label}" style="{style}">{cells}</div>'
+    st.html(f"{heading}{grid}<small>{escape(t('memory.least'))}</small>")
     with st.expander(t("memory.table")):
         rows = "\n".join(
-            f"| {words(name)} | {size / 2**20:,.1f} MiB | {size / total:.1%} |" for name, size in parts.items()
+            f"| {words(name)} | {size / 2**20:,.1f} MiB | {size / total:.2%} |" for name, size in parts.items()
         )
         st.markdown(f"| | MiB | % |\n| --- | ---: | ---: |\n{rows}")
 
@@ -45,12 +51,12 @@ def words(name: str) -> str:
     return t(f"memory.{name}") if f"memory.{name}" in catalogue() else name
 
 
-def _bar(name: str, share: float) -> str:
-    return f'<i style="width:{100 * share:.3f}%;background:{COLOURS.get(name, OTHER)}"></i>'
+def amount(size: int) -> str:
+    """Bytes with a unit."""
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
 
 
-def _key(name: str, size: int) -> str:
-    box = f"display:inline-block;width:12px;height:12px;border:1px solid;background:{COLOURS.get(name, OTHER)}"
-    amount = f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
-    text = f"{escape(words(name))} {amount}"
-    return f'<span style="font-size:0.82rem;margin-right:14px;white-space:nowrap"><i style="{box}"></i> {text}</span>'
+def _cell(name: str, size: int, total: int) -> str:
+    share = f"{size / total:.1%}" if size / total >= 0.001 else "< 0.1%"
+    text = f"{escape(words(name))} <b>{amount(size)}</b> ({share})"
+    return f'<div><i style="background:{COLOURS.get(name, OTHER)}"></i><span>{text}</span></div>'

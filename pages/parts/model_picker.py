@@ -18,10 +18,7 @@ DEFAULTS = SchedulingConfig()
 def pick() -> EngineConfig | None:
     """Draw the choices. Returns the configuration, None while a name is missing."""
     worker = _model()
-    classroom = (
-        _choice("pool", ("classroom", "auto"), "engine.pool", lambda one: t(f"engine.pool_{one}")) == "classroom"
-    )
-    st.caption(t("engine.pool_note"))
+    classroom = _choice("pool", ("classroom", "auto"), "engine.pool") == "classroom"
     scheduling = _scheduling(classroom)
     if worker is None:
         return None
@@ -29,7 +26,7 @@ def pick() -> EngineConfig | None:
 
 
 def _model() -> WorkerConfig | None:
-    source = _choice("source", SOURCES, "engine.model", lambda one: t(f"engine.source_{one}"))
+    source = _choice("source", SOURCES, "engine.source")
     kept("device", "auto")
     if source == "random":
         kept("shape", "tiny")
@@ -76,9 +73,12 @@ def _has_gpu() -> bool:
         return False
 
 
-def _choice(key: str, options: tuple, words: str, shown: object) -> str:
+def _choice(key: str, options: tuple, words: str) -> str:
+    """A choice whose options each say what they mean and cost."""
     kept(key, options[0])
-    return st.radio(t(words), options, key=key, format_func=shown, horizontal=True)
+    costs = [t(f"{words}_{one}_is") for one in options]
+    names = {one: t(f"{words}_{one}") for one in options}
+    return st.radio(t(words), options, key=key, format_func=names.get, captions=costs, horizontal=True)
 
 
 def _select(key: str, options: tuple, words: str) -> str:

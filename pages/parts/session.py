@@ -14,6 +14,7 @@ from engine.config import EngineConfig
 from engine.driver import Driver
 from engine.errors import EngineStopped
 from engine.trace.timeline import Timeline
+from pages.parts.pacer import Pacer
 
 PHASES = {"starting": "starting", "ready": "ready", "paused": "ready", "failed": "dead", "stopped": "off"}
 
@@ -45,6 +46,7 @@ class Session:
         self._started_s = time.monotonic()
         self.config = EngineConfig()
         self.notice = ""  # the last failure of work that nobody waited for
+        self.pacer = Pacer()
 
     def driver(self) -> Driver:
         """The driver, built at the first call (which reads the tokenizer). Raises what the model raises."""
@@ -72,6 +74,7 @@ class Session:
 
     def stop(self) -> None:
         """Unload the model: the process ends and its memory returns."""
+        self.pacer.halt()
         if self._driver is not None:
             self._driver.stop()
 
@@ -108,7 +111,26 @@ class Session:
             return Status()
         phase = PHASES[driver.state]
         words, progress = driver.progress if phase == "starting" else ("" if phase == "ready" else driver.reason, 0.0)
-        return Status(phase, words, progress, since_s, driver.state == "paused", driver.busy)
+        paused = driver.state == "paused" and not self.pacer.running
+        return Status(phase, words, progress, since_s, paused, driver.busy)
+
+    def pause(self) -> None:
+        """Stand still at the next step boundary."""
+        self.pacer.halt()
+        self.driver().pause()
+
+    def resume(self) -> None:
+        """Go on, at the pace that was chosen."""
+        self.pacer.go(self.driver())
+
+    def step(self) -> None:
+        """One step of the engine, which stands still before and after it."""
+        self.pacer.halt()
+        self.driver().step(1)
+
+    def pace(self, steps_s: int) -> None:
+        """So many steps a second from now on; 0 is full speed."""
+        self.pacer.change(steps_s, self._driver)
 
     def run(self) -> Timeline | None:
         """The newest run that has something to show; of the last engine when none is running."""

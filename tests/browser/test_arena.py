@@ -70,6 +70,17 @@ def test_every_figure_opens_a_table(visit: Open) -> None:
     assert names and all(names)
 
 
+def test_home_opens_with_the_race_playing(visit: Open) -> None:
+    """Guards the first ten seconds: the recorded race fills by itself, and two buttons lead on."""
+    page = visit("/")
+    expect(page.locator(".ar-band b")).to_have_text(["static, padded", "in-flight"])
+    expect(page.locator(".ar-lanes .ar-badge")).to_have_text("Recorded")
+    _ended(page)
+    expect(page.locator('.ar-cell[data-name="gain"] .ar-value')).to_contain_text("x")
+    page.get_by_role("button", name="Watch the engine think").click()
+    expect(page.locator(".fd-start")).to_be_visible()
+
+
 def test_my_own_race_runs_behind_the_lock(visit: Open) -> None:
     """Guards the whole way: run, words and lanes without a remount, hidden answer, lock, result with its badge."""
     page = visit("/arena")

@@ -3,7 +3,8 @@
 import re
 
 from playwright.sync_api import expect
-from theatre_page import behind, drawings, hand_over, press, start_demo, step, wait_beyond, wait_for_step
+
+from tests.browser.theatre_page import behind, drawings, hand_over, press, start_demo, step, wait_beyond, wait_for_step
 
 MARK = """() => {
   const kept = document.querySelectorAll('.fd canvas, .fd-waiting, .fd-text');
@@ -22,6 +23,8 @@ def test_first_run_moves_and_updates_in_place(visit) -> None:
     page.wait_for_selector(".fd-waiting .fd-why")
     for kind in ("hit", "evict", "preempt"):
         page.wait_for_selector(f".fd-event[data-kind={kind}]")
+    expect(page.locator(".fd-preemption")).to_contain_text("tokens to recompute")
+    expect(page.locator(".fd-behind")).to_have_text("live, in slow motion")
     assert page.locator("[data-mark]").count() == 6
     assert re.search(r"step \d+: \d+ running", page.locator(".fd-summary").inner_text())
     expect(page.locator(".fd-badge")).to_have_text("Measured")
@@ -101,8 +104,26 @@ def test_a_block_leads_to_its_owner(visit) -> None:
     label = page.locator(".fd-running .fd-req b").nth(2).inner_text()
     expect(page.locator(".fd-request h2").first).to_contain_text(f"Request {label}")
     assert page.locator(".fd-table .fd-block").count() >= 2
-    page.locator(".fd-details summary").click()
+    page.get_by_text("The same in words and tables").click()
     expect(page.locator(".fd-tables table")).to_have_count(3)
+
+
+def test_a_recording_replays_and_the_engine_is_left_alone(visit) -> None:
+    """Guards "save, open, come back": the badge says Recorded, the checks are told, the engine goes on meanwhile."""
+    page = visit("/theatre")
+    page.wait_for_selector(".fd-stage:not([hidden])")
+    with page.expect_download() as saved:
+        page.get_by_text("save recording").click()
+    page.locator(".fd-prompt-bar").get_by_role("button", name="open recording").click()
+    page.get_by_label("A file of your own").set_input_files(saved.value.path())
+    page.wait_for_selector(".fd-recording:not([hidden])")
+    expect(page.locator(".fd-badge")).to_have_text("Recorded")
+    wait_beyond(page, 3)
+    page.get_by_text("Self-checks").click()
+    expect(page.locator(".fd-check[data-ok=true]").first).to_be_visible()
+    assert page.locator(".fd-check[data-ok=false]").count() == 0
+    page.get_by_role("button", name="back to the engine").click()
+    expect(page.locator(".fd-badge")).to_have_text("Measured")
 
 
 def test_light_dark_and_chinese(visit) -> None:

@@ -4,7 +4,8 @@ import os
 import signal
 
 from playwright.sync_api import expect
-from theatre_page import hand_over, press, start_demo, step, wait_for_step
+
+from tests.browser.theatre_page import hand_over, press, start_demo, step, wait_for_step
 
 
 def test_a_deep_link_on_a_fresh_server_opens_the_app(visit) -> None:

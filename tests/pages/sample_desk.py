@@ -1,8 +1,11 @@
 """A desk over a ``SampleRun``: the drawing can be opened in a browser without an engine."""
 
 import time
+from dataclasses import asdict
 
-from sample_frames import SampleRun
+from engine.trace.checks import checks
+from pages.parts.recordings import Recordings, as_file
+from tests.pages.sample_frames import SampleRun
 
 
 class SampleDesk:
@@ -16,6 +19,7 @@ class SampleDesk:
         self.run, self.paused, self.phase = run, False, "ready"
         self._started, self._stood = time.monotonic(), 200
         self.commands: list[dict] = []
+        self.recordings = Recordings()
 
     @property
     def live(self) -> int:
@@ -32,9 +36,19 @@ class SampleDesk:
             message["frame"] = self.run.frame(live, _chosen(selected), live)
         return mark, message
 
-    def frame(self, selected: str, step: int = 1, seq: int = 0) -> dict | None:
+    def frame(self, selected: str, step: int = 1, seq: int = 0, recording: str = "") -> dict | None:
         """The frame at a step."""
         return self.run.frame(step, _chosen(selected), self.live) if step <= self.live else None
+
+    def checks(self, recording: str) -> list[dict] | None:
+        """The self-checks of an opened recording; the toy run has none."""
+        run = self.recordings.run(recording)
+        return None if run is None else [asdict(check) for check in checks(run)]
+
+    def save(self, recording: str) -> bytes | None:
+        """An opened recording as a file."""
+        run = self.recordings.run(recording)
+        return None if run is None else as_file(run)
 
     def command(self, asked: dict) -> tuple[int, dict]:
         """Takes every command; pause, resume and step do what they say."""

@@ -13,7 +13,7 @@ from engine.loading import load_model
 from engine.workload.race import SCHEDULERS
 from engine.workload.race_spec import RaceSpec, run_race
 from pages.parts.arena import board
-from pages.parts.arena.job import Race, Stage, race_desk
+from pages.parts.arena.job import Cancelled, Race, Stage, race_desk
 from pages.parts.arena.numbers import times
 from pages.parts.session import session
 
@@ -144,6 +144,25 @@ def test_a_race_that_fails_says_why(app: AppTest) -> None:
     app.run()
     assert "the engine was stopped" in app.error[0].value
     assert _board(app)["badge"]["kind"] == "Recorded" and not app.button(key="arena_run").disabled
+
+
+def test_a_race_can_be_cancelled(app: AppTest) -> None:
+    """Guards against a race that holds the engine for a minute after somebody changed his mind."""
+    race = Race(SPEC, 9, stage=Stage("static", "repeat 1", 0.2))
+    race_desk().race = race
+    app.run().button(key="arena_cancel").click().run()
+    with pytest.raises(Cancelled):
+        race.report("static, repeat 1", 0.3)
+    race.error = "the race was cancelled"
+    assert "cancelled" in app.run().info[0].value and not app.error
+    assert not app.button(key="arena_run").disabled
+
+
+def test_the_self_checks_of_a_race_are_told(app: AppTest) -> None:
+    """Guards the chips: each check with its words, and the race of this tree passes them."""
+    shown = _board(app)["checks"]
+    assert {check["id"] for check in shown} >= {"complete", "blocks", "tokens", "little"}
+    assert all(check["ok"] is not False and check["words"] and check["note"] for check in shown)
 
 
 def test_progress_only_grows() -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 import pytest
 import uvicorn
-from sample_desk import SampleDesk
-from sample_frames import SampleRun
 from starlette.applications import Starlette
 
 from pages.parts.live import routes
+from tests.pages.sample_desk import SampleDesk
+from tests.pages.sample_frames import SampleRun
 
 JSON = {"Content-Type": "application/json"}
 

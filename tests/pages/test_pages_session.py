@@ -75,6 +75,7 @@ def test_a_model_that_cannot_be_loaded_is_said_in_words() -> None:
 
 def test_the_demo_shows_what_it_promises(live: Desk) -> None:
     """Guards the Theatre's first run: waiting with reasons, a prefix hit, an eviction and a preemption."""
+    assert live.command({"command": "pace", "tab": TAB, "steps_s": 0}) == (200, {})
     assert live.command({"command": "demo", "tab": TAB}) == (200, {})
     assert live.session.status().phase == "starting" and live.session.status().words
     _until(lambda: (run := live.session.run()) and live.frame("auto", step=run.last_step)["finished_total"] == 24, 180)
@@ -83,6 +84,8 @@ def test_the_demo_shows_what_it_promises(live: Desk) -> None:
     kinds = {event["kind"] for frame in frames for event in frame["events"]}
     assert {"hit", "evict", "preempt", "resume", "finish"} <= kinds
     assert any(frame["waiting"] and frame["waiting"][0]["text"].startswith("needs") for frame in frames)
+    story = frames[-1]["preemption"]
+    assert story["for"] and story["freed"] > 0 and story["lost"] > 0 and story["need"] > story["have"]
     assert all(frame["selected"] for frame in frames if frame["waiting"] or frame["running"])
 
 
@@ -113,6 +116,25 @@ def test_pause_step_and_resume_move_the_engine(live: Desk) -> None:
     assert live.frame("auto", step=before + 2) is None
     live.command({"command": "resume", "tab": TAB})
     _until(lambda: live.message(TAB, True, "auto", None)[1]["frame"]["waiting_total"] == 0)
+
+
+def test_slow_motion_is_steps_of_the_engine(live: Desk) -> None:
+    """Guards the pace: steps come one by one, pause stops them at once, full speed ends the work."""
+    assert live.command({"command": "pace", "tab": TAB, "steps_s": -1})[0] == 400
+    live.command({"command": "pace", "tab": TAB, "steps_s": 20})
+    begin = live.session.run().last_step
+    live.command({"command": "submit", "tab": TAB, "prompt": "Emma", "max_tokens": 200})
+    _until(lambda: live.session.run().last_step >= begin + 3)
+    assert not live.session.status().paused and live.session.pacer.running
+    live.command({"command": "pause", "tab": TAB})
+    assert live.session.status().paused
+    stood = live.session.run().last_step
+    time.sleep(0.2)
+    assert live.session.run().last_step - stood <= 1
+    live.command({"command": "pace", "tab": TAB, "steps_s": 0})
+    assert live.session.status().paused
+    live.command({"command": "resume", "tab": TAB})
+    _until(lambda: live.message(TAB, True, "auto", None)[1]["frame"]["running"] == [])
 
 
 def test_a_stream_has_nothing_to_send_while_nothing_changes(live: Desk) -> None:

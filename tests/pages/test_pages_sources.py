@@ -71,12 +71,12 @@ def test_the_canvas_asks_no_other_host() -> None:
 
 def test_H_05_a_frame_does_not_grow_with_the_run() -> None:
     """Guards browser and server memory: after 10,000 steps a frame is as large as after 1,000."""
-    timeline = _one_long_answer(10_000)
+    timeline = one_long_answer(10_000)
     early, late = (len(json.dumps(frame(timeline, timeline.seq_of_step(step)))) for step in (1_000, 10_000))
     assert late <= 1.2 * early
 
 
-def _one_long_answer(steps: int) -> Timeline:
+def one_long_answer(steps: int) -> Timeline:
     """A run of one request that decodes ``steps`` tokens in blocks of 256."""
     size, pool = 256, 64
     limits = {"block_size": size, "pool_blocks": pool, "max_num_seqs": 1, "token_budget": 8, "watermark": 0.0}

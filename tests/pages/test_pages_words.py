@@ -5,9 +5,14 @@ import re
 from pathlib import Path
 
 import pytest
+from test_pages_sources import one_long_answer
 
+from engine.errors import OutOfMemory
+from engine.spawn import death
+from engine.trace.checks import checks
 from engine.trace.events import Reason
 from engine.trace.views import STATE_NAMES
+from pages.parts.engine_words import said_in
 from pages.parts.words import LANGUAGES, catalogue, sentences
 
 PAGES = Path(__file__).resolve().parents[2] / "pages"
@@ -20,6 +25,7 @@ BY_NAME = {  # ids that the canvas builds from a value of the frame
     "badge": ("Measured", "Computed", "Simulated", "Recorded", "Schematic"),
     "request": ("in_prefill", "in_decode", "in_padded", "in_sat_out"),
     "tokens": ("prefill", "decode", "padded"),
+    "check": [check.id for check in checks(one_long_answer(3))],
     "pool": ("cell_free", "cell_used", "cell_cached", "cell_padded", "state_0", "state_1", "state_2", "state_3"),
 }
 
@@ -53,6 +59,31 @@ def test_chinese_is_chinese() -> None:
     """Guards against a copied English sentence; names, symbols and units may stay."""
     same = {name for name, text in sentences("zh").items() if text == sentences("en")[name]}
     assert all(len(sentences("en")[name]) <= 12 for name in same), same
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [
+        ("loading weights", "正在载入权重"),
+        (
+            "Next change expected when K finishes: 9 blocks, at most 1 step.",
+            "预计 K 完成时变化：释放 9 块，最多 1 步。",
+        ),
+        (death(-9), "引擎进程被 SIGKILL 终止（通常是系统内存不足）"),
+        (str(OutOfMemory("pool_blocks", "at least 3 blocks")), "内存不足：请将 pool_blocks 降低 至少 3 块"),
+        ("a sentence that nobody translated", "a sentence that nobody translated"),
+    ],
+)
+def test_what_the_engine_says_is_said_in_chinese(english: str, chinese: str) -> None:
+    """Guards the engine's own sentences: progress, forecasts and failures, fields inside fields included."""
+    assert said_in("zh", english) == chinese and said_in("en", english) == english
+
+
+def test_every_progress_of_the_engine_has_its_sentence() -> None:
+    """Guards against a new stage of loading that other languages cannot say."""
+    sources = [*(PAGES.parent / "engine" / "worker").glob("*.py"), PAGES.parent / "engine" / "loading.py"]
+    texts = {text for path in sources for text in re.findall(r'progress\("([^"]+)"', path.read_text())}
+    assert texts and all(said_in("zh", text) != text for text in texts), texts
 
 
 def test_catalogue_files_are_plain() -> None:

@@ -156,7 +156,7 @@ def test_what_happened_is_told_with_numbers():
     assert [(event["step"], event["kind"], event["text"]) for event in made["events"]] == [
         (1, "admit", "admitted A"),
         (2, "evict", "evicted 1 cached block"),
-        (2, "preempt", "preempted A for B: 2 blocks needed, 1 available; 8 tokens to recompute"),
+        (2, "preempt", "preempted A for B: 2 blocks needed, 1 available; 2 blocks freed, 8 tokens to recompute"),
         (2, "admit", "admitted B"),
         (2, "hit", "B found 4 tokens in the cache (1 block)"),
         (2, "pause", "paused"),
@@ -164,6 +164,10 @@ def test_what_happened_is_told_with_numbers():
         (2, "resume_cmd", "resumed"),
     ]
     assert made["marks"] == [[2, "evict"], [2, "preempt"]]
+    assert made["preemption"] | {"text": ""} == {
+        "step": 2, "kind": "preempt", "id": 0, "label": "A", "text": "", "need": 2, "have": 1, "for": "B", "lost": 8,
+        "freed": 2,
+    }  # fmt: skip
     assert made["history"][-1][:5] == [2, 0, 4, 0, 1]
 
 

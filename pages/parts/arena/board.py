@@ -3,20 +3,30 @@
 The browser draws and plays; it knows no sentence and computes no metric. What the learner may not see yet is not sent.
 """
 
+from engine.config import SchedulingConfig
+from engine.trace.checks import Check
 from engine.workload.items import quantiles
 from engine.workload.race import SCHEDULERS
 from engine.workload.verdict import shares, verdict
 from pages.parts.arena import story
+from pages.parts.arena.checking import chips
 from pages.parts.arena.job import Race
 from pages.parts.arena.numbers import percent, seconds
 from pages.parts.arena.tables import factor_table, latency_table, run_table
 from pages.parts.words import t
 
-WINDOW_MS = 10  # of the dynamic gate, shown in its words
+WINDOW_MS = SchedulingConfig().window_ms  # of the dynamic gate, where a run does not say
 METRICS = ("ttft_ms", "e2el_ms")
 
 
-def finished(results: dict, name: str, kind: str, source: str) -> dict:
+def finished(
+    results: dict,
+    name: str,
+    kind: str,
+    source: str,
+    window_ms: float = WINDOW_MS,
+    checks: dict[str, list[Check]] | None = None,
+) -> dict:
     """The board of a race that ended.
 
     Args:
@@ -24,8 +34,10 @@ def finished(results: dict, name: str, kind: str, source: str) -> dict:
         name: changes when another race is shown: the browser then plays from the start.
         kind: "Measured" or "Recorded"; it stands on every number that was not computed.
         source: device, date and versions, beside the badge.
+        window_ms: of the dynamic gate in these runs.
+        checks: self-checks of each scheduler's run.
     """
-    runs = [_run(each, results["schedulers"][each]) for each in _names(results)]
+    runs = [_run(each, results["schedulers"][each], window_ms) for each in _names(results)]
     found = verdict(results)
     facts = t("arena.facts", n=runs[0]["requests"], rows=runs[0]["rows"])
     return _frame(name, kind, " · ".join(filter(None, (facts, source)))) | {
@@ -39,7 +51,17 @@ def finished(results: dict, name: str, kind: str, source: str) -> dict:
         "latency": [_latency(results, metric) for metric in METRICS],
         "tables": [run_table(results), factor_table(results), latency_table(results)],
         "notes": story.notes(results),
+        "checks": chips(checks or {}),
     }
+
+
+def preview(results: dict, name: str, source: str) -> dict:
+    """A recorded race in little: padded static and in-flight only, their numbers, and no more."""
+    whole = finished(results, name, "Recorded", source)
+    runs = [run for run in whole["runs"] if run["name"] in ("static", "in_flight")]
+    shown = {item: whole[item] for item in ("id", "badge", "mode", "axis_s", "is_null", "tables", "notes")}
+    hero = [item for item in whole["hero"] if item["name"] != "bound"]
+    return shown | {"compact": True, "runs": runs, "hero": hero, "sense": "", "axis_s": max(r["end_s"] for r in runs)}
 
 
 def live(race: Race, laps: dict[str, dict], words: str, open_question: bool) -> dict:
@@ -47,7 +69,7 @@ def live(race: Race, laps: dict[str, dict], words: str, open_question: bool) -> 
     shown = {name: lap for name, lap in laps.items() if name == "static" or not open_question}
     runs = []
     for name in race.spec.schedulers:
-        run = _label(name, race.spec.rows)
+        run = _label(name, race.spec.rows, race.window_ms)
         if name in shown:
             run |= shown[name] | {
                 "end_s": _end(shown[name]),
@@ -69,7 +91,7 @@ def live(race: Race, laps: dict[str, dict], words: str, open_question: bool) -> 
 
 def withheld(race: Race) -> dict:
     """The board of a race that ended while its question is open: names, and nothing that tells the answer."""
-    runs = [_label(name, race.spec.rows) | {"state": "hidden"} for name in race.spec.schedulers]
+    runs = [_label(name, race.spec.rows, race.window_ms) | {"state": "hidden"} for name in race.spec.schedulers]
     return _frame(f"withheld-{race.number}", "Measured", "") | {"mode": "live", "runs": runs, "axis_s": 1.0}
 
 
@@ -77,22 +99,27 @@ def _frame(name: str, kind: str, source: str) -> dict:
     return {"id": name, "badge": {"kind": kind, "word": t(f"badge.{kind}"), "detail": source}}
 
 
+def window_of(info: dict) -> float:
+    """The window of the dynamic gate, from the facts of a RUN record."""
+    return info.get("config", {}).get("scheduling", {}).get("window_ms", WINDOW_MS)
+
+
 def _names(results: dict) -> list[str]:
     return [name for name in SCHEDULERS if name in results["schedulers"]]
 
 
-def _label(name: str, rows: int) -> dict:
+def _label(name: str, rows: int, window_ms: float) -> dict:
     return {
         "name": name,
         "title": t(f"arena.name.{name}"),
-        "words": t(f"arena.words.{name}", ms=WINDOW_MS),
+        "words": t(f"arena.words.{name}", ms=f"{window_ms:g}"),
         "rows": rows,
     }
 
 
-def _run(name: str, run: dict) -> dict:
+def _run(name: str, run: dict, window_ms: float) -> dict:
     part = shares(run)
-    return _label(name, len(run["lanes"])) | {
+    return _label(name, len(run["lanes"]), window_ms) | {
         "state": "done",
         "lanes": [[[kind, round(a, 5), round(b, 5), request] for kind, a, b, request in lane] for lane in run["lanes"]],
         "ticks": run["ticks"],

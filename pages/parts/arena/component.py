@@ -4,13 +4,14 @@ from functools import cache
 
 import streamlit as st
 
+from pages.parts.page import web_base
 from pages.parts.words import language, sentences
 
 _JS = """
 let module = null;
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".ar");
-  module ??= import(new URL(`${data.base}web/arena.js`, document.baseURI).href);
+  module ??= import(`${location.origin}${data.base}web/arena.js`);
   module.then((arena) => arena.show(root, data));
   return () => module.then((arena) => arena.leave(root));
 }
@@ -22,11 +23,12 @@ WORDS = (
 )
 
 
-def draw(board: dict) -> None:
-    """Draw ``board`` (see ``pages.parts.arena.board``), or update the one that is there."""
+def draw(board: dict, key: str = "arena_board") -> None:
+    """Draw ``board`` (see ``pages.parts.arena.board``), or update the one that is there under this key."""
     known = sentences(language())
-    words = {f"arena.{name}": known[f"arena.{name}"] for name in WORDS.split()}
-    _component()(data=board | {"base": "flightdeck/", "words": words}, key="arena_board")
+    ids = [f"arena.{name}" for name in WORDS.split()] + ["check.title", "check.all_agree", "check.some_fail"]
+    words = {name: known[name] for name in ids}
+    _component()(data=board | {"base": web_base(), "words": words}, key=key)
 
 
 @cache

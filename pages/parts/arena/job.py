@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from engine.config import SchedulingConfig
 from engine.driver import Driver
 from engine.errors import EngineStopped
+from engine.trace.checks import Check
 from engine.trace.lanes import lanes
 from engine.trace.ticks import ticks
 from engine.trace.timeline import Timeline
-from engine.workload.race import SCHEDULERS
 from engine.workload.race_spec import RaceSpec
+from pages.parts.arena.checking import NAMES, checked, scheduler_of
 from pages.parts.session import Session, session
-
-NAMES = {batching: name for name, batching in SCHEDULERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ class Race:
     stage: Stage = Stage()
     results: dict | None = None
     info: dict = field(default_factory=dict)  # of the RUN record
+    window_ms: float = SchedulingConfig().window_ms
+    checks: dict[str, list[Check]] = field(default_factory=dict)  # of the newest lap of each scheduler
+    cancelled: bool = False
     error: str = ""
     _laps: list[str] = field(default_factory=list)
     _drawn: dict[str, tuple[int, dict]] = field(default_factory=dict)
@@ -50,7 +53,12 @@ class Race:
         return self.results is None and not self.error
 
     def report(self, what: str, share: float) -> None:
-        """Take a progress report of the race: ``"static, repeat 1"`` and the share of that lap."""
+        """Take a progress report of the race: ``"static, repeat 1"`` and the share of that lap.
+
+        Raises ``Cancelled`` once somebody gave the race up: that ends it in the engine too.
+        """
+        if self.cancelled:
+            raise Cancelled("the race was cancelled")
         if what not in self._laps:
             self._laps.append(what)
         batching, _, words = what.partition(", ")
@@ -61,13 +69,17 @@ class Race:
     def laps(self, runs: Sequence[Timeline]) -> dict[str, dict]:
         """Lanes and ticks of the newest lap of each scheduler, by name. A warm-up is no lap: it has fewer requests."""
         for timeline in runs:
-            name = NAMES.get(timeline.info.get("config", {}).get("scheduling", {}).get("batching", ""))
+            name = scheduler_of(timeline)
             if name is None or _arrived(timeline) < self.spec.requests:
                 continue
             mark = timeline.last_seq
             if self._drawn.get(name, (-1, {}))[0] < mark:
                 self._drawn[name] = mark, {"lanes": lanes(timeline), "ticks": ticks(timeline)}
         return {name: drawn for name, (_, drawn) in self._drawn.items()}
+
+
+class Cancelled(Exception):
+    """Somebody gave the race up."""
 
 
 class RaceDesk:
@@ -87,6 +99,11 @@ class RaceDesk:
             self.race = Race(spec.validate(), (self.race.number if self.race else 0) + 1)
             threading.Thread(target=self._run, args=(self.race,), name="race", daemon=True).start()
 
+    def cancel(self) -> None:
+        """Give the running race up; it ends within a step or two."""
+        if self.race is not None:
+            self.race.cancelled = True
+
     def waiting_for(self) -> str:
         """What a race that has not begun yet waits for, in the engine's words."""
         status = self._engine.status()
@@ -94,25 +111,33 @@ class RaceDesk:
 
     def laps(self) -> dict[str, dict]:
         """The lanes of the running race so far."""
-        driver = self._engine.driver()
-        runs = driver.trace.runs if driver.trace is not None else []
-        return self.race.laps([run for run in runs if run.first_seq > self._seen_seq]) if self.race else {}
+        return self.race.laps(self._runs()) if self.race else {}
 
     def _run(self, race: Race) -> None:
         try:
             self._engine.start()
-            driver = self._ready_driver()
+            driver = self._ready_driver(race)
             live = driver.trace.live if driver.trace is not None else None
             self._seen_seq = live.last_seq if live is not None else -1
+            self._engine.pacer.halt()
+            driver.resume()
+            race.window_ms = driver.concrete_config.scheduling.window_ms
             results = driver.race(race.spec, race.report)
-            race.info = driver.info
+            driver.trace.poll()
+            race.info, race.checks = driver.info, checked(self._runs())
             race.results = results
         except Exception as error:  # nobody waits for this thread: the page shows the reason
             race.error = str(error) or type(error).__name__
 
-    def _ready_driver(self) -> Driver:
+    def _runs(self) -> list[Timeline]:
+        trace = self._engine.driver().trace
+        return [run for run in (trace.runs if trace is not None else []) if run.first_seq > self._seen_seq]
+
+    def _ready_driver(self, race: Race) -> Driver:
         """Wait for the engine that is starting."""
         while (status := self._engine.status()).phase != "ready":
+            if race.cancelled:
+                raise Cancelled("the race was cancelled")
             if status.phase != "starting":
                 raise EngineStopped(status.words or "the engine was stopped")
             time.sleep(0.1)

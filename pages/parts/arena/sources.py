@@ -4,7 +4,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from engine.trace.checks import Check
+from engine.trace.files import load
+from engine.trace.timeline import split_runs
 from engine.workload.recorded import recorded_race
+from pages.parts.arena.checking import checked
 from pages.parts.gpu import NoGPU, read_card
 from pages.parts.session import session
 from pages.parts.words import t
@@ -37,6 +41,12 @@ def recorded() -> Recorded | str:
 def _load(path: Path, changed_ns: int) -> Recorded:
     results, info = recorded_race(path)
     return Recorded(f"{path.name}-{changed_ns}", results, info)
+
+
+@cache
+def recorded_checks(name: str) -> dict[str, list[Check]]:
+    """The self-checks of the recorded race ``name`` (which tells one version of the file from another)."""
+    return checked(split_runs(load(RECORDINGS / NAME)))
 
 
 def source_words(info: dict) -> str:

@@ -51,7 +51,7 @@ def factors(results: dict, found: Verdict | None, kind: str) -> dict | None:
         for line in lines
     )
     return {
-        "title": t("arena.why_null") if found.is_null else t("arena.why", x=roughly(found.bound)),
+        "title": _why(found),
         "lines": lines,
         "gain": found.gain,
         "gain_text": times(found.gain),
@@ -62,6 +62,14 @@ def factors(results: dict, found: Verdict | None, kind: str) -> dict | None:
         "bound_is": t("arena.bound_is", rows=rows),
         "summary": t("arena.factors_summary", gain=times(found.gain), bound=times(found.bound), parts=parts),
     }
+
+
+def _why(found: Verdict) -> str:
+    if found.is_null:
+        return t("arena.why_null")
+    if found.gain > found.bound:
+        return t("arena.why_over", x=roughly(found.gain))
+    return t("arena.why", x=roughly(found.bound))
 
 
 def lane_words(name: str, run: dict) -> str:

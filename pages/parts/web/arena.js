@@ -1,5 +1,6 @@
 // The Arena's board: one component, mounted once, told everything by pages/parts/arena/board.py. It draws and plays.
 
+import { checkCard } from "./arena_checks.js";
 import { factorCard } from "./arena_factors.js";
 import { hero } from "./arena_hero.js";
 import { laneCard } from "./arena_lanes.js";
@@ -31,11 +32,11 @@ class Board {
     this.root = root;
     this.data = null;
     this.player = new Player(() => this.draw());
-    const parts = [hero(), laneCard(this.player, () => this.draw()), factorCard(), latencyCard(() => this.draw())];
+    const parts = [hero(), laneCard(this.player, () => this.draw()), factorCard(), latencyCard(() => this.draw()), checkCard()];
     this.parts = parts;
-    const [top, lanes, factors, latency] = parts;
+    const [top, lanes, factors, latency, checks] = parts;
     this.two = el("div", { class: "ar-two" }, factors.node, latency.node);
-    root.replaceChildren(top.node, lanes.node, this.two);
+    root.replaceChildren(top.node, lanes.node, this.two, checks.node);
     const again = () => this.draw();
     for (const surface of lanes.surfaces()) surface.watch(again);
     this.theme = setInterval(() => this.themed() && this.draw(), 1000);
@@ -57,7 +58,8 @@ class Board {
     if (data.mode === "live") data = { ...data, axis_s: roomy(data.axis_s) };
     this.data = data;
     for (const part of this.parts) part.take(data);
-    setHidden(this.two, data.mode !== "play");
+    this.root.dataset.compact = String(Boolean(data.compact));
+    setHidden(this.two, data.mode !== "play" || data.compact);
     if (data.mode !== "play") this.player.free();
     else if (fresh) this.player.load(data.axis_s);
     this.draw();
@@ -80,9 +82,8 @@ class Board {
 
 // Called by the page's component at each message. `data`: base, words, and the board.
 export async function show(root, data) {
-  const base = new URL(data.base, document.baseURI).href;
   root.newest = data;
-  await styled(base);
+  await styled(data.base);
   if (root.newest !== data) return;
   useWords(data.words);
   root.board ??= new Board(root);

@@ -10,9 +10,9 @@ import { number, t } from "./words.js";
 
 const FILL = { useful: "#0072B2", prefill: "#56B4E9", padded: "#D55E00", idle: "#8a93a3" };
 const KINDS = ["useful", "prefill", "padded", "idle"];
-const BAND = 80; // height of the rows of one scheduler, in pixels
+const [BAND, LITTLE] = [80, 60]; // height of the rows of one scheduler, in pixels
 
-const pitch = (run) => Math.max(3, Math.min(10, BAND / (run.rows || 8)));
+const pitch = (run) => Math.max(3, Math.min(10, (run.compact ? LITTLE : BAND) / (run.rows || 8)));
 
 function swatch(kind) {
   const node = el("i", { class: `ar-key ar-${kind}`, "aria-hidden": "true" });
@@ -65,11 +65,11 @@ export function laneCard(player, redraw) {
     bar.take();
     setHidden(bar.node, data.mode !== "play");
     keyed(bands, data.runs, (run) => run.name, () => bandOf(point), (band, run) => {
-      name(band, run);
+      name(band, { ...run, compact: data.compact });
       if (!band.parts.surface.onResize) band.parts.surface.watch(redraw);
     });
-    if (data.mode === "play") details.replaceChildren(...report(data));
-    setHidden(details, data.mode !== "play");
+    setHidden(details, data.mode !== "play" || data.compact);
+    if (!details.hidden) details.replaceChildren(...report(data));
   }
 
   function draw(data, now) {

@@ -2,11 +2,19 @@
 // say what it waits for.
 
 import { el, setHidden, setText } from "./dom.js";
-import { t } from "./words.js";
+import { recordingButtons } from "./recordings.js";
+import { said, t } from "./words.js";
+
+const PROMISES = [
+  ["waiting", "…"],
+  ["hit", "≡"],
+  ["evict", "✕"],
+  ["preempt", "▼"],
+];
 
 const startDemo = (cursor) => cursor.command("demo").then((taken) => taken && cursor.live());
 
-export function promptBar(cursor) {
+export function promptBar(cursor, dialog) {
   const input = el("input", {
     type: "text",
     placeholder: t("prompt.placeholder"),
@@ -33,7 +41,9 @@ export function promptBar(cursor) {
     t("seat.hand_over"),
   );
   const other = el("span", { class: "fd-dim", title: t("notice.other_tab") }, t("seat.other"));
-  const form = el("form", { class: "fd-prompt-bar", onsubmit: submit }, input, length, send, demo, hand, other);
+  const files = recordingButtons(cursor, dialog);
+  const parts = [input, length, send, demo, ...files.nodes, hand, other];
+  const form = el("form", { class: "fd-prompt-bar", onsubmit: submit }, ...parts);
 
   function submit(event) {
     event.preventDefault();
@@ -46,7 +56,9 @@ export function promptBar(cursor) {
     });
   }
 
-  function render({ engine, frame }) {
+  function render(state) {
+    const { engine, frame } = state;
+    files.render(state);
     const barred = engine.drives === "other" || engine.phase === "connecting";
     for (const one of [send, demo]) one.disabled = barred;
     setHidden(hand, engine.drives !== "me");
@@ -84,23 +96,27 @@ export function statusLine(cursor) {
 
 function engineWords(engine) {
   if (engine.phase === "starting")
-    return t("engine.starting", { what: engine.words || t("engine.process"), s: Math.round(engine.since_s ?? 0) });
-  if (engine.phase === "dead") return t("engine.dead", { why: engine.words });
+    return t("engine.starting", { what: said(engine.words) || t("engine.process"), s: Math.round(engine.since_s ?? 0) });
+  if (engine.phase === "dead") return t("engine.dead", { why: said(engine.words) });
   if (engine.phase === "connecting") return t("engine.connecting");
-  if (engine.busy) return t("notice.busy", { detail: engine.busy });
+  if (engine.busy) return t("notice.busy", { detail: said(engine.busy) });
   return "";
 }
 
-const failure = (engine) => (engine.notice ? t("notice.failed", { detail: engine.notice }) : "");
+const failure = (engine) => (engine.notice ? t("notice.failed", { detail: said(engine.notice) }) : "");
 
 // What is seen before the first step: one button.
-export function welcome(cursor) {
+export function welcome(cursor, dialog) {
+  const open = el("button", { type: "button", class: "fd-button", onclick: dialog.show }, t("recording.open"));
   const start = el("button", { type: "button", class: "fd-start", onclick: () => startDemo(cursor) }, t("demo.start"));
   const wait = el("p", { class: "fd-dim" });
   const known = { ready: t("welcome.ready"), off: t("welcome.off") };
-  const promises = ["waiting", "hit", "evict", "preempt"].map((id) => el("li", {}, t(`welcome.${id}`)));
+  const promises = PROMISES.map(([id, glyph]) =>
+    el("li", { "data-kind": id }, el("b", { "aria-hidden": "true" }, glyph), el("span", {}, t(`welcome.${id}`))),
+  );
   const words = [el("h2", {}, t("welcome.title")), el("p", {}, t("welcome.what"))];
-  const node = el("section", { class: "fd-card fd-welcome" }, ...words, start, wait, el("ul", {}, ...promises));
+  const ways = el("div", { class: "fd-ways" }, start, open);
+  const node = el("section", { class: "fd-card fd-welcome" }, ...words, ways, wait, el("ul", {}, ...promises));
 
   function render({ engine, frame, wanted }) {
     setHidden(node, Boolean(frame));

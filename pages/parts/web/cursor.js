@@ -1,7 +1,9 @@
 // The viewer's cursor and the engine's commands behind the transport bar, the keys and the scrubber.
 // Pause, resume and step move the engine; back, scrub and replay only move the view.
 
-import { t } from "./words.js";
+import { said, t } from "./words.js";
+
+const FASTEST = 60; // steps a second that a replay can show
 
 export class Cursor {
   constructor(store, feed, base, tab) {
@@ -10,7 +12,7 @@ export class Cursor {
     this.base = base;
     this.tab = tab;
     this.timer = 0;
-    this.pace = 8; // steps a second of a replay
+    this.pace = 10; // steps a second of a replay
   }
 
   get step() {
@@ -18,7 +20,14 @@ export class Cursor {
     return follow || wanted === null ? (frame?.step ?? 0) : wanted;
   }
 
+  // The name of the recording that is shown; empty: the engine's own run.
+  get recording() {
+    return this.store.state.recording?.name ?? "";
+  }
+
   get last() {
+    const { recording } = this.store.state;
+    if (recording) return recording.opened.runs[recording.at].steps;
     return this.store.state.engine.live_step ?? this.store.state.frame?.live_step ?? 0;
   }
 
@@ -37,8 +46,17 @@ export class Cursor {
   live() {
     this.stopReplay();
     if (this.store.state.follow) return;
-    this.store.set({ follow: true, wanted: null });
+    const left = this.recording ? { recording: null, frame: null, selected: null } : {};
+    this.store.set({ follow: true, wanted: null, ...left });
     this.feed.refresh();
+  }
+
+  // Shows a run of an opened recording from its first step, as it was.
+  watch(opened, at = opened.runs.length - 1) {
+    const { name, first_step: first } = opened.runs[at];
+    this.store.set({ recording: { name, opened, at }, follow: false, wanted: first, frame: null, selected: null });
+    this.feed.refresh();
+    this.replay();
   }
 
   move(steps) {
@@ -49,6 +67,7 @@ export class Cursor {
   // One step on: of the view while it is behind the engine, else of the engine itself.
   forward() {
     if (!this.store.state.follow && this.step < this.last) this.move(1);
+    else if (this.recording) this.stopReplay();
     else if (this.store.state.engine.paused) this.command("step").then((done) => done && this.live());
     else this.command("pause");
   }
@@ -60,7 +79,7 @@ export class Cursor {
   }
 
   toggle() {
-    if (this.idle) {
+    if (this.idle || (!this.store.state.follow && !this.store.state.replaying && this.step >= this.last)) {
       this.goto(this.first);
       return this.replay();
     }
@@ -82,9 +101,12 @@ export class Cursor {
     if (this.store.state.replaying) this.store.set({ replaying: false });
   }
 
+  // The speed of what moves: of the engine while it is followed (0: as fast as it can), else of the replay.
   setPace(pace) {
-    this.pace = pace;
+    if (this.store.state.follow && !this.idle) return this.command("pace", { steps_s: pace });
+    this.pace = pace || FASTEST;
     if (this.store.state.replaying) this.replay();
+    this.store.set({});
   }
 
   select(id) {
@@ -93,15 +115,20 @@ export class Cursor {
   }
 
   // Sends one command to the engine. Returns its answer when it was taken; otherwise shows the reason and returns null.
-  async command(name, values = {}) {
+  command(name, values = {}) {
+    return this.ask("command", {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify({ command: name, tab: this.tab, ...values }),
+    });
+  }
+
+  // Asks the server; null, with the reason in the notice, when it says no.
+  async ask(path, options = {}) {
     try {
-      const answer = await fetch(`${this.base}command`, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ command: name, tab: this.tab, ...values }),
-      });
+      const answer = await fetch(this.base + path, options);
       const body = await answer.json();
-      this.store.set({ notice: answer.ok ? "" : t(body.error, body) });
+      this.store.set({ notice: answer.ok ? "" : t(body.error, { ...body, detail: said(body.detail) }) });
       return answer.ok ? body : null;
     } catch {
       this.store.set({ notice: t("notice.no_answer"), connected: false });

@@ -15,20 +15,30 @@ const GLYPHS = {
   pause: "❚❚",
   resume_cmd: "▷",
 };
-const SHOWN = 7;
+const SHOWN = 6;
 
 export function eventLines(events, step) {
-  return events
-    .filter((event) => event.step <= step)
+  return joined(events.filter((event) => event.step <= step))
     .slice(-SHOWN)
     .reverse();
+}
+
+// Evictions one after the other are one line: under pressure there is one at every other step.
+function joined(events) {
+  const lines = [];
+  for (const event of events) {
+    const before = lines.at(-1);
+    if (event.kind !== "evict" || before?.kind !== "evict") lines.push({ ...event, since: event.step });
+    else lines[lines.length - 1] = { ...event, since: before.since, need: before.need + event.need };
+  }
+  return lines;
 }
 
 // A key for each line that stays while the line does; two equal things in one step are told apart by their count.
 function withKeys(lines) {
   const seen = new Map();
   return lines.map((event) => {
-    const name = `${event.step} ${event.kind} ${event.id}`;
+    const name = `${event.since} ${event.kind} ${event.id}`;
     seen.set(name, (seen.get(name) ?? 0) + 1);
     return { ...event, key: `${name} ${seen.get(name)}` };
   });
@@ -37,6 +47,7 @@ function withKeys(lines) {
 // The sentence of an event in the reader's language; the engine's own where the catalogue has none.
 export function eventWords(event) {
   const id = `event.${event.kind}`;
+  if (event.since < event.step) return t("event.evicts", event);
   const words = t(id, event);
   return words === id || isEnglish() ? event.text : words;
 }
@@ -49,7 +60,7 @@ export function eventPanel(cursor) {
   const create = (event) =>
     el(
       "button",
-      { type: "button", class: "fd-event", onclick: () => cursor.goto(event.step) },
+      { type: "button", class: "fd-event", onclick: (click) => cursor.goto(Number(click.currentTarget.dataset.step)) },
       el("span", { class: "fd-glyph", "aria-hidden": "true" }, GLYPHS[event.kind] ?? "·"),
       el("span"),
       el("span", { class: "fd-when" }),
@@ -66,8 +77,9 @@ export function eventPanel(cursor) {
       create,
       (line, event) => {
         setText(line.children[1], eventWords(event));
-        setText(line.children[2], event.step);
+        setText(line.children[2], event.since < event.step ? `${event.since}–${event.step}` : event.step);
         line.dataset.kind = event.kind;
+        line.dataset.step = event.step;
         line.dataset.now = String(event.step === frame.step);
       },
     );

@@ -28,7 +28,7 @@ export class Feed {
   take(message) {
     const old = this.store.state.engine.run;
     this.store.set({ engine: message.engine, connected: true });
-    if (old && message.engine.run !== old) return this.begin();
+    if (old && message.engine.run !== old && !this.store.state.recording) return this.begin();
     const { follow, frame, wanted } = this.store.state;
     if (message.frame && follow) this.store.set({ frame: message.frame });
     if (!follow && frame?.step !== wanted) this.show(); // a link may lead to a step that comes later
@@ -58,11 +58,13 @@ export class Feed {
     try {
       for (let done = null; done !== this.wish();) {
         done = this.wish();
-        const { engine, follow, wanted, selected } = this.store.state;
-        if (follow || wanted === null || !(wanted <= engine.live_step)) break;
-        const query = new URLSearchParams({ step: wanted, selected: selected ?? "auto" });
+        const { engine, follow, wanted, selected, recording } = this.store.state;
+        if (follow || wanted === null || !(recording || wanted <= engine.live_step)) break;
+        const name = recording?.name ?? "";
+        const query = new URLSearchParams({ step: wanted, selected: selected ?? "auto", recording: name });
         const answer = await fetch(`${this.base}frame?${query}`);
-        if (answer.ok && !this.store.state.follow) this.store.set({ frame: await answer.json() });
+        const frame = answer.ok ? await answer.json() : null;
+        if (frame && !this.store.state.follow && name === (this.store.state.recording?.name ?? "")) this.store.set({ frame });
       }
     } catch {
       this.store.set({ connected: false });
@@ -72,8 +74,8 @@ export class Feed {
   }
 
   wish() {
-    const { follow, wanted, selected } = this.store.state;
-    return `${follow} ${wanted} ${selected}`;
+    const { follow, wanted, selected, recording } = this.store.state;
+    return `${follow} ${wanted} ${selected} ${recording?.name}`;
   }
 
   // Another request or another tie: the stream is asked anew, and an untied frame too.

@@ -42,7 +42,7 @@ function draw(surface, frame, ink) {
   const height = 76 * roomy(surface.node);
   const pen = surface.begin(height);
   if (!pen) return;
-  const top = Math.max(frame.tokens.budget, 1);
+  const top = scale(frame);
   const [w, tall] = [surface.width / SHOWN, height - TOP - 2];
   const stripes = pattern(pen, "hatch", ink.accent, surface.scale);
   axis(pen, surface.width, height, top, ink);
@@ -62,6 +62,12 @@ function draw(surface, frame, ink) {
     if (preemptions) triangle(pen, x + w / 2, 3, ink.bad);
     if (step === frame.step) mark(pen, x, w, height, ink);
   });
+}
+
+// The end of the axis: the budget, or a round number when the steps are far below it.
+function scale(frame) {
+  const most = Math.max(16, ...frame.history.map((bar) => bar[1] + bar[2] + bar[3]));
+  return Math.max(1, Math.min(frame.tokens.budget, 2 ** Math.ceil(Math.log2(most))));
 }
 
 function axis(pen, width, height, top, ink) {

@@ -81,7 +81,7 @@ function drawCells(pen, surface, frame, grid, ink) {
 
 function drawCell(pen, surface, cell, ink) {
   const { x, y, w, h, owner, state } = cell;
-  const big = w >= 22 && h >= 18;
+  const big = w >= 17 && h >= 16;
   const hex = owner >= 0 ? colour(owner) : ink.line;
   if (state !== FREE)
     pen.fillStyle = state === USED ? hex : pattern(pen, state === CACHED ? "dots" : "hatch", hex, surface.scale);
@@ -118,12 +118,12 @@ function cellLetters(pen, { x, y, w, h, owner, state, refs, next }, ink) {
   pen.textAlign = "center";
   if (owner >= 0 && state !== FREE) {
     const text = label(owner) + (refs > 1 ? "²³⁴⁵⁶⁷⁸⁹"[Math.min(refs, 9) - 2] : "");
-    pen.font = `700 12px ${FONT}`;
+    pen.font = `700 ${text.length > 1 && w < 28 ? 9 : 12}px ${FONT}`;
     if (state !== USED) plate(pen, x + w / 2, y + h / 2, pen.measureText(text).width, ink.card);
     pen.fillStyle = state === USED ? inkOn(owner) : ink.ink;
     pen.fillText(text, x + w / 2, y + h / 2 + 0.5);
   }
-  if (next && state !== USED) {
+  if (next && state !== USED && (state === FREE || w >= 30)) {
     const [nx, ny] = state === FREE ? [x + w / 2, y + h / 2] : [x + w - 8, y + 9];
     pen.font = `10px ${FONT}`;
     if (state !== FREE) plate(pen, nx, ny, 3, ink.card);

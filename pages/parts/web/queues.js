@@ -2,7 +2,7 @@
 
 import { el, keyed, setHidden, setText } from "./dom.js";
 import { colour } from "./ink.js";
-import { isEnglish, number, t } from "./words.js";
+import { isEnglish, number, said, t } from "./words.js";
 
 function card(cursor, withBar) {
   return (request) => {
@@ -26,7 +26,9 @@ function fill(node, request, what, why, chosen) {
 export function reasonWords(request, frame) {
   const id = `reason.${request.reason}`;
   const words = t(id, { ...request, head: frame.waiting[0].label });
-  return words === id || isEnglish() ? (request.text ?? "") : words;
+  if (isEnglish()) return request.text ?? "";
+  const known = said(request.text ?? "");
+  return known !== request.text || words === id ? known : words;
 }
 
 function waitingWhat(request) {

@@ -3,13 +3,12 @@
 import { el, setHidden, setText } from "./dom.js";
 import { colour, inkOn } from "./ink.js";
 import { reasonWords } from "./queues.js";
-import { isEnglish, t } from "./words.js";
+import { isEnglish, said, t } from "./words.js";
 
 const HEAD = 4; // table lines shown before the gap
 const SHOWN = 6;
 
 export function requestPanel(cursor) {
-  const title = el("h2", {}, el("span"), " ", el("small"));
   const why = el("p", { class: "fd-explain" });
   const next = el("p", { class: "fd-dim" });
   const tableTitle = el("h2", {}, t("request.table"), " ", el("small"));
@@ -22,6 +21,7 @@ export function requestPanel(cursor) {
     prompt,
     output,
   );
+  const textTitle = el("h2", {});
   const abort = el(
     "button",
     { type: "button", class: "fd-small", onclick: () => cursor.command("abort", { request: shown }) },
@@ -32,6 +32,8 @@ export function requestPanel(cursor) {
     { type: "button", class: "fd-small", onclick: () => cursor.select(null) },
     t("request.auto"),
   );
+  const [who, standing] = [el("span"), el("small")];
+  const title = el("h2", {}, who, standing, el("span", { class: "fd-actions" }, abort, auto));
   const node = el(
     "div",
     { class: "fd-request" },
@@ -40,9 +42,8 @@ export function requestPanel(cursor) {
     next,
     tableTitle,
     blocks,
-    el("h2", {}, t("request.text")),
+    textTitle,
     text,
-    el("p", { class: "fd-actions" }, abort, auto),
   );
   let shown = null;
 
@@ -51,20 +52,21 @@ export function requestPanel(cursor) {
     setHidden(node, !request);
     if (!request) return;
     shown = request.id;
-    setText(title.firstElementChild, t("request.title", { label: request.label }));
-    setText(title.lastElementChild, t(`state.${request.state}`));
+    setText(who, t("request.title", { label: request.label }));
+    setText(standing, t(`state.${request.state}`));
     setText(why, isEnglish() ? request.explain : explained(request, state.frame));
     why.dataset.tone = ["waiting", "preempted"].includes(request.state) ? "bad" : "plain";
-    setText(next, isEnglish() ? request.next_free : "");
+    setText(next, said(request.next_free));
     setText(
       tableTitle.lastElementChild,
       t("request.table_caption", { n: request.table.length, computed: request.num_computed, cached: request.cached }),
     );
     blocks.replaceChildren(...tableLines(request, state.frame.run.block_size));
+    setText(textTitle, t(request.text ? "request.text" : "request.prompt"));
     setText(prompt, request.prompt_text);
     setText(output, request.text);
     text.scrollTop = text.scrollHeight;
-    setHidden(abort, !["waiting", "running", "preempted"].includes(request.state));
+    setHidden(abort, Boolean(state.recording) || !["waiting", "running", "preempted"].includes(request.state));
     abort.disabled = state.engine.drives === "other";
     setHidden(auto, state.selected === null);
   }

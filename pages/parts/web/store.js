@@ -12,6 +12,7 @@ export class Store {
       wanted: null, // the step that an untied viewer asked for
       selected: null, // the request the viewer chose; null: the page chooses
       replaying: false,
+      recording: null, // {name, opened, at}: a recording is shown, and not the engine
       own: "", // name of the request that this tab submitted, until it is seen
       connected: false,
       notice: "",

@@ -8,7 +8,8 @@ import { t } from "./words.js";
 const QUIET_MS = 2000; // a reader's voice is not interrupted more often while the view runs
 
 export function summary() {
-  const line = el("p", { class: "fd-summary", "aria-live": "polite" });
+  const line = el("p", { class: "fd-summary", "aria-hidden": "true" });
+  const voice = el("p", { class: "fd-unseen", "aria-live": "polite" });
   const body = el("div", { class: "fd-tables" });
   const details = el("details", { class: "fd-card fd-details" }, el("summary", {}, t("tables.title")), body);
   let last = 0;
@@ -19,12 +20,13 @@ export function summary() {
     state = now;
     const { frame, follow, engine } = now;
     if (!frame) return;
+    setText(line, sentence(frame));
     if (follow && !engine.paused && performance.now() - last < QUIET_MS) return;
     last = performance.now();
-    setText(line, sentence(frame));
+    setText(voice, line.textContent);
     if (details.open) fillTables(body, frame);
   }
-  return { line, details, render };
+  return { line, voice, details, render };
 }
 
 function sentence(frame) {

@@ -7,9 +7,12 @@ import { eventPanel } from "./events.js";
 import { Feed } from "./feed.js";
 import { historyBars } from "./history.js";
 import { isDark } from "./ink.js";
+import { checkRow } from "./checks.js";
 import { bindKeys } from "./keys.js";
 import { poolGrid } from "./pool_grid.js";
 import { queues } from "./queues.js";
+import { preemptionCard } from "./preemption.js";
+import { recordingDialog, recordingLine } from "./recordings.js";
 import { requestPanel } from "./request_panel.js";
 import { Store } from "./store.js";
 import { summary } from "./summary.js";
@@ -32,35 +35,38 @@ function styled(base) {
 
 function assemble(root, cursor) {
   const help = helpDialog();
-  const [top, status, hello, lists] = [topline(), statusLine(cursor), welcome(cursor), queues(cursor)];
+  const [dialog, recorded] = [recordingDialog(cursor), recordingLine(cursor)];
+  const [top, status, hello, lists] = [topline(), statusLine(cursor), welcome(cursor, dialog), queues(cursor)];
   const [tokens, pool, history] = [tokenGrid(cursor), poolGrid(cursor), historyBars(cursor)];
-  const [request, events, bar, prompt, words] = [
-    requestPanel(cursor),
-    eventPanel(cursor),
-    transport(cursor, help),
-    promptBar(cursor),
-    summary(),
-  ];
+  const [request, preemption, events] = [requestPanel(cursor), preemptionCard(cursor), eventPanel(cursor)];
+  const [bar, prompt, words, checks] = [transport(cursor, help), promptBar(cursor, dialog), summary(), checkRow(cursor)];
   const stage = el(
     "div",
     { class: "fd-stage" },
     lists.node,
     el("div", { class: "fd-middle" }, tokens.node, pool.node, history.node),
-    el("section", { class: "fd-card fd-side" }, request.node, events.node),
+    el("section", { class: "fd-card fd-side" }, request.node, preemption.node, events.node),
   );
   root.replaceChildren(
     top.node,
     status.node,
+    recorded.node,
     hello.node,
     stage,
     el("div", { class: "fd-foot" }, bar.node, prompt.node),
     words.line,
+    words.voice,
+    checks.node,
     words.details,
     help,
+    dialog.node,
   );
   const surfaces = [tokens, pool, history, bar].map((part) => part.surface);
   return {
-    views: [top, status, hello, lists, tokens, pool, history, request, events, bar, prompt, words],
+    views: [
+      ...[top, status, recorded, hello, lists, tokens, pool, history],
+      ...[request, preemption, events, bar, prompt, words, checks],
+    ],
     surfaces,
     stage,
     bar,
@@ -72,7 +78,7 @@ function assemble(root, cursor) {
 export async function mount(root, data) {
   const base = data.base;
   await styled(base);
-  useWords(data.words, data.language);
+  useWords(data.words, data.language, data.said);
   const store = new Store();
   const feed = new Feed(store, base, data.tab);
   const cursor = new Cursor(store, feed, base, data.tab);

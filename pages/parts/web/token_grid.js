@@ -6,7 +6,7 @@ import { FONT, roomy, roundBox, Surface } from "./surface.js";
 import { t } from "./words.js";
 
 const LINES = 10; // up to here each row has its own line
-const LEFT = 170; // room for the letter and the words
+const LEFT = 160; // room for the letter and the words
 
 export function tokenGrid(cursor) {
   const surface = new Surface(t("tokens.name"));
@@ -63,7 +63,8 @@ function drawLines(surface, frame, ink) {
   const height = 144 * roomy(surface.node) + 18;
   const pen = surface.begin(height);
   if (!pen) return [];
-  const cell = (surface.width - LEFT - 8) / budget;
+  const most = Math.min(budget, Math.max(64, 2 * used)); // a budget of thousands would leave the tokens too thin to see
+  const cell = (surface.width - LEFT - 8) / most;
   const gap = cell > 5 ? Math.min(2.5, cell * 0.18) : 0;
   const tails = new Map(frame.running.map((request) => [request.id, request.tail]));
   const hits = rows.map((row, at) => {

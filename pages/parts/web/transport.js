@@ -7,7 +7,7 @@ import { themeInks } from "./ink.js";
 import { Surface } from "./surface.js";
 import { number, t } from "./words.js";
 
-const PACES = [2, 8, 30];
+const PACES = [2, 10, 30, 0]; // steps a second; 0: as fast as it goes
 
 export function transport(cursor, help) {
   const first = button("first", () => cursor.goto(cursor.first));
@@ -23,9 +23,7 @@ export function transport(cursor, help) {
       title: t("transport.pace"),
       onchange: () => cursor.setPace(Number(pace.value)),
     },
-    ...PACES.map((steps) =>
-      el("option", { value: steps, selected: steps === cursor.pace }, t("transport.pace_option", { n: steps })),
-    ),
+    ...PACES.map((n) => el("option", { value: n }, t(n ? "transport.pace_option" : "transport.pace_full", { n }))),
   );
   const range = el("input", {
     type: "range",
@@ -59,7 +57,7 @@ export function transport(cursor, help) {
   );
 
   function render(state) {
-    const { frame, engine, follow, replaying } = state;
+    const { frame, engine, follow, replaying, recording } = state;
     const mine = engine.drives !== "other";
     setPlay(
       play,
@@ -68,11 +66,14 @@ export function transport(cursor, help) {
       follow && !cursor.idle && !mine,
     );
     for (const one of [first, back]) one.disabled = !frame || cursor.step <= cursor.first;
-    forward.disabled = !frame || (follow && (!mine || engine.phase !== "ready"));
+    const atEnd = recording && cursor.step >= cursor.last;
+    forward.disabled = !frame || atEnd || (follow && (!mine || engine.phase !== "ready"));
     play.disabled = follow && !cursor.idle && (!mine || engine.phase !== "ready");
     live.setAttribute("aria-pressed", String(follow));
-    setHidden(pace, follow && !cursor.idle);
-    setHidden(link, follow);
+    const drives = follow && !cursor.idle;
+    setPaceOf(pace, drives ? engine.pace : cursor.pace, drives && !mine);
+    setHidden(link, follow || Boolean(recording));
+    setText(live.lastElementChild, t(recording ? "transport.to_engine" : "transport.live"));
     if (!frame) return;
     range.min = cursor.first;
     range.max = cursor.last;
@@ -80,14 +81,22 @@ export function transport(cursor, help) {
     range.setAttribute("aria-valuetext", t("transport.at", { step: cursor.step, last: cursor.last }));
     link.href = `?step=${cursor.step}`;
     const steps = cursor.last - frame.step;
-    setText(behind, follow ? t(`transport.${following(engine, cursor)}`) : t("transport.behind", { n: number(steps) }));
-    behind.dataset.tone = follow ? (engine.paused ? "paused" : "live") : "behind";
+    const place = recording ? t("transport.at", { step: cursor.step, last: cursor.last }) : t("transport.behind", { n: number(steps) });
+    setText(behind, follow ? t(`transport.${following(engine, cursor)}`) : place);
+    behind.dataset.tone = follow ? (engine.paused ? "paused" : "live") : recording ? "" : "behind";
     drawMarks(surface, frame, cursor, themeInks(node));
   }
   return { node, render, surface };
 }
 
-const following = (engine, cursor) => (engine.paused ? "paused" : cursor.idle ? "ended" : "following");
+const following = (engine, cursor) =>
+  engine.paused ? "paused" : cursor.idle ? "ended" : engine.pace ? "slow_motion" : "following";
+
+function setPaceOf(select, pace, disabled) {
+  const nearest = PACES.includes(pace) ? pace : (PACES.find((one) => one >= pace) ?? 0);
+  if (document.activeElement !== select && Number(select.value) !== nearest) select.value = nearest;
+  select.disabled = disabled;
+}
 
 function button(id, act) {
   const words = el("span", { class: "fd-word" }, t(`transport.${id}`));
