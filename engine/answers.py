@@ -81,8 +81,19 @@ class Answers:
         """Send what was taken in and not sent yet."""
         later, self._later = self._later, []
         for applied in later:
+            if isinstance(applied, OneEach):
+                self._add_one_each(applied)
+                continue
             for entry in applied:
                 self._add(entry)
+
+    def _add_one_each(self, applied: OneEach) -> None:
+        """``_add`` for the common step: every row got one token that ends nothing, and none has stop strings."""
+        live, send = self._live, self._on_delta
+        for request, token in zip(applied.requests, applied.token_ids):
+            known = live.get(request.id)
+            if known is not None:
+                send(Delta(request.id, request.name, known[1].push_one(token), [token]))
 
     def _add(self, entry: Applied) -> bool:
         """Add tokens to an answer and send what they let out; with a cause when the scheduler ended it with them.

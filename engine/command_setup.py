@@ -5,6 +5,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from engine.config import EngineConfig, SchedulingConfig, WorkerConfig
 from engine.engine import Engine
@@ -12,11 +13,17 @@ from engine.loading import LoadedModel, load_model
 from engine.provenance import provenance
 from engine.trace.files import FileSink
 from engine.trace.recorder import Sink
+from engine.trace.timed_steps import TimedStep
 from engine.workload import lengths, report
 from engine.workload.calibrate import Calibration, calibrate
 from engine.workload.items import Workload
 from engine.workload.limits import ModelShape, shape_of
 from engine.workload.race_spec import BUDGET
+from engine.workload.step_profile import decode_shares
+from engine.workload.waterfall import typical_decode
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Session:
@@ -45,9 +52,19 @@ class Session:
         self.progress("measuring the machine", 0.0)
         return calibrate(self.device, str(self.model.worker.spec.dtype).removeprefix("torch."))
 
-    def logits(self, token_ids: list[int]) -> object:
-        """Logits of a whole sequence in one prefill, as an array."""
-        return self.model.worker.logits(token_ids).float().cpu().numpy()
+    def logits(self, prompt: list[int], answer: list[int], backend: str | None) -> "Tensor":
+        """The logits that each token of an answer was, or would have been, chosen from: all in one prefill."""
+        worker = self.model.worker
+        found = worker.logits(prompt + answer[:-1], backend, first=len(prompt) - 1)
+        return found[:, : worker.spec.num_token_ids]
+
+    def decode_shares(self, steps: Sequence[TimedStep]) -> dict[str, float] | None:
+        """Kernel shares of the decode step that stands for a run; None without a GPU or without such a step."""
+        typical = typical_decode(steps)
+        if typical is None or not self.device.startswith("cuda"):
+            return None
+        self.progress("profiling a decode step", 0.0)
+        return decode_shares(self.make_engine, *typical)
 
     def close_model(self) -> None:
         """Free the device."""
@@ -97,14 +114,14 @@ def race_config(args: argparse.Namespace) -> EngineConfig:
 
 def live_config(args: argparse.Namespace) -> EngineConfig:
     """The app's defaults: 8 rows, small chunks, prefix cache; a large budget and many rows on CUDA."""
-    cuda = _on_cuda(args.device)
+    cuda = on_cuda(args.device)
     defaults = {"max_num_seqs": 64, "token_budget": BUDGET} if cuda else {"max_num_seqs": 8, "token_budget": 64}
     return _config(args, defaults | {"prefix_cache": True, "steps_in_flight": int(cuda)}, None)
 
 
 def _config(args: argparse.Namespace, defaults: Mapping[str, object], pool_blocks: int | None) -> EngineConfig:
     """The arguments over ``defaults`` over those of ``SchedulingConfig``."""
-    fields = {"prefix_cache": False, "steps_in_flight": int(_on_cuda(args.device))} | dict(defaults)
+    fields = {"prefix_cache": False, "steps_in_flight": int(on_cuda(args.device))} | dict(defaults)
     given = {
         "max_num_seqs": args.max_num_seqs,
         "token_budget": args.token_budget,
@@ -125,11 +142,11 @@ def _quiet_threads(device: str) -> None:
     """One thread on a CPU, unless the environment says how many: small products lose by waiting for a second core."""
     import torch
 
-    if not _on_cuda(device) and "OMP_NUM_THREADS" not in os.environ:
+    if not on_cuda(device) and "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(1)
 
 
-def _on_cuda(device: str) -> bool:
+def on_cuda(device: str) -> bool:
     """Whether ``device`` will be a CUDA device."""
     if device != "auto":
         return device.startswith("cuda")

@@ -4,15 +4,24 @@ The engine runs in this process, without the app: what is measured is the engine
 """
 
 import argparse
+from datetime import UTC, datetime
 
 from engine.answers import Delta
-from engine.command_setup import Session, bench_config, live_config, race_config, session
+from engine.command_setup import Session, bench_config, live_config, on_cuda, race_config, session
 from engine.provenance import device_name, provenance
 from engine.request import SamplingParams
 from engine.workload import bench, host, lengths, report
 from engine.workload.check import check
 from engine.workload.items import Workload, fit
+from engine.workload.ladder import ladder
+from engine.workload.latency import latency
 from engine.workload.race_spec import RaceSpec, run_race
+from engine.workload.tables import latency_tables, throughput_tables
+from engine.workload.waterfall import waterfall
+
+# bench latency: rows, prompt and output tokens. The middle of the answers stands at a context of 1k on CUDA.
+CUDA_SWEEP = ([1, 8, 64, 256], 1000, 48)
+CPU_SWEEP = ([1, 8], 128, 32)
 
 
 def generate(args: argparse.Namespace) -> None:
@@ -60,27 +69,40 @@ def bench_throughput(args: argparse.Namespace) -> None:
     with session(args, bench_config(args, workload)) as run:
         limits = run.model.limits
         workload = fit(workload, limits.max_model_len, limits.vocab_size)
-        results = bench.throughput(run.make_engine, workload, args.repeats, run.progress, run.sinks)
+        measured = bench.throughput(run.make_engine, workload, args.repeats, run.progress, run.sinks)
         machine = run.calibrate()
         rows = run.model.config.scheduling.max_num_seqs
-        results = bench.beside_limit(results, workload, run.shape, machine.machine, rows)
+        results = bench.beside_limit(measured.results, workload, run.shape, machine.machine, rows)
         results["machine"] = machine.to_dict()
+        results["graphs"] = ladder(run.model.worker.graphs, measured.steps)
+        results["waterfall"] = waterfall(
+            measured.steps,
+            measured.recorded.seconds,
+            results["floor"],
+            run.shape,
+            machine.machine,
+            run.decode_shares(measured.steps),
+        )
         if args.check:
-            results["check"] = check(run.make_engine, workload.items, run.logits, args.check, run.progress)
+            outputs = measured.recorded.outputs
+            results["check"] = check(workload.items, outputs, run.logits, args.check, run.progress)
         if args.compare:
             results |= _beside_peer(args, run, workload, results["output_throughput"])
-        run.finish(results, workload.describe(), report.throughput_tables(workload.name, results))
+        run.finish(results, workload.describe(), throughput_tables(workload.name, results))
 
 
 def bench_latency(args: argparse.Namespace) -> None:
-    """Milliseconds of a decode step over a sweep of rows, beside the floor."""
-    sizes = (args.prompt_tokens, args.output_tokens)
-    args.max_num_seqs = args.max_num_seqs or max(args.rows)
-    workload = lengths.fixed(max(args.rows), 0, *sizes)
+    """Milliseconds of a decode step over a sweep of rows, beside the floor, with CUDA graphs and without."""
+    defaults = CUDA_SWEEP if on_cuda(args.device) else CPU_SWEEP
+    given = args.rows, args.prompt_tokens, args.output_tokens
+    rows, prompt, output = (default if value is None else value for value, default in zip(given, defaults))
+    args.max_num_seqs = args.max_num_seqs or max(rows)
+    workload = lengths.fixed(max(rows), 0, prompt, output)
     with session(args, bench_config(args, workload)) as run:
-        machine = run.calibrate().machine
-        entries = bench.latency(run.make_engine, run.shape, machine, args.rows, sizes, run.progress)
-        run.finish(entries, workload.describe(), report.latency_tables(entries))
+        worker, machine = run.model.worker, run.calibrate().machine
+        eagerly = worker.eagerly if worker.graphs else None
+        entries = latency(run.make_engine, run.shape, machine, rows, (prompt, output), eagerly, run.progress)
+        run.finish(entries, workload.describe(), latency_tables(entries))
 
 
 def bench_host(args: argparse.Namespace) -> None:
@@ -105,7 +127,9 @@ def bench_kernels(args: argparse.Namespace) -> None:
     entries, ceilings = kernel_bench(device, args.kernel, progress)
     progress.close()
     if args.json:
-        meta = {"device": device_name(device)} | provenance() | {"config": {"ceilings": ceilings.to_dict()}}
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        meta = {"device": device_name(device), "date": date} | provenance()
+        meta |= {"config": {"ceilings": ceilings.to_dict()}}
         report.write(report.document(meta, entries), args.json)
     if args.json != "-":
         report.write("\n\n".join(report.kernel_tables(entries, ceilings.to_dict())), "-")

@@ -58,8 +58,8 @@ class LoadedModel:
         config = replace(self.config, scheduling=self.worker.scheduling)
         self.clock.start()
         self.recorder.sinks = [*self.sinks, *sinks]
-        limits = _limits(config, self.worker)
-        return Engine(config, self.worker, self.tokenizer, self.recorder, limits, self.clock, on_delta, self.info)
+        limits, info = _limits(config, self.worker), self.info | _device_facts(self.worker)
+        return Engine(config, self.worker, self.tokenizer, self.recorder, limits, self.clock, on_delta, info)
 
     def close(self) -> None:
         """Give the device back."""
@@ -106,4 +106,10 @@ def _limits(config: EngineConfig, worker: Worker) -> Limits:
 
 
 def _info(config: EngineConfig, worker: Worker) -> dict:
-    return {"device": device_name(worker.device), "memory_map": worker.memory_map} | provenance()
+    fixed = {"device": device_name(worker.device), "backend": worker.backend}
+    return fixed | _device_facts(worker) | provenance()
+
+
+def _device_facts(worker: Worker) -> dict:
+    """What changes while graphs are captured: bytes by purpose, and the graphs there are."""
+    return {"memory_map": worker.memory_map, "graphs": worker.graphs}

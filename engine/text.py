@@ -22,16 +22,25 @@ class Detokenizer:
     def __init__(self, piece_bytes: PieceBytes, strip_leading_space: bool = False) -> None:
         self._piece_bytes = piece_bytes
         self._strip = strip_leading_space
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._unfinished = b""  # the first bytes of a character
 
     def push(self, ids: Iterable[int]) -> str:
         """The text that these ids complete; bytes of an unfinished character wait for the next call."""
-        text = self._decoder.decode(b"".join(map(self._piece_bytes, ids)))
-        return self._without_space(text) if self._strip else text
+        return self._decode(b"".join(map(self._piece_bytes, ids)))
+
+    def push_one(self, token: int) -> str:
+        """``push`` of a single id."""
+        return self._decode(self._piece_bytes(token))
 
     def flush(self) -> str:
         """What is left at the end: a character that never completed becomes U+FFFD, as in ``decode``."""
-        text = self._decoder.decode(b"", final=True)
+        return self._decode(b"", final=True)
+
+    def _decode(self, data: bytes, final: bool = False) -> str:
+        if self._unfinished:
+            data = self._unfinished + data
+        text, used = codecs.utf_8_decode(data, "replace", final)
+        self._unfinished = data[used:]
         return self._without_space(text) if self._strip else text
 
     def _without_space(self, text: str) -> str:
@@ -97,6 +106,11 @@ class TextStream:
             self.num_tokens += 1
             out.append(self._advance(self._detokenizer.push((token,))))
         return "".join(out), self.stopped
+
+    def push_one(self, token: int) -> str:
+        """``push`` of a single id to a stream without stop strings: text of many rows has to be cheap."""
+        self.num_tokens += 1
+        return self._detokenizer.push_one(token)
 
     def finish(self) -> str:
         """The rest of an answer that ended; empty after a stop string, whose tail was dropped."""

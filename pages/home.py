@@ -135,10 +135,13 @@ def _words(status: Status) -> str:
 
 
 def _device() -> str:
+    """The device, and which of the two ways its kernels run (without Triton: slowly, and it says so)."""
     try:
-        return str(session().driver().info.get("device", ""))
+        info = session().driver().info
     except EngineStopped:
         return ""
+    kernels = t(f"engine.kernels_{info['backend']}")
+    return f"{info['device']} ({kernels})"
 
 
 def _tell(status: int, answer: dict) -> None:

@@ -94,7 +94,20 @@ def test_throughput_states_the_limit_and_checks_answers(tmp_path):
     results = json.loads(where.read_text())["results"]
     assert results["of_limit"] == pytest.approx(results["output_throughput"] / results["limit"])
     assert results["check"]["agreed"] == results["check"]["tokens"] > 0
+    lost = sum(line["tokens_per_s"] for line in results["waterfall"]["lines"])
+    assert results["limit"] - lost == pytest.approx(results["output_throughput"])  # one pass: the recorded one
     assert "tokens produced (not: asked for)" in done.stdout  # formulas beside the numbers
+    assert "device idle between steps" in done.stdout and "CUDA graphs" not in done.stdout
+
+
+def test_latency_sweeps_the_rows(tmp_path):
+    """Guards `bench latency`: one entry per number of rows at the context that was asked for, each with its floor."""
+    where = tmp_path / "out.json"
+    done = run("bench", "latency", *TINY, "--rows", 1, 3, "--prompt-tokens", 20, "--output-tokens", 12, "--json", where)
+    assert done.returncode == 0, done.stderr
+    one, three = json.loads(where.read_text())["results"]
+    assert (one["rows"], three["rows"], one["eager_ms"]) == (1, 3, None)
+    assert 22 < one["context"] < 32 and one["of_floor"] == pytest.approx(one["floor_ms"] / one["ms_per_step"])
 
 
 def test_generate_streams_text_and_keeps_standard_output_clean(tmp_path):

@@ -66,8 +66,6 @@ class Rung:
 
     seconds: float
     num_bytes: int
-    hits: int = 0
-    padding: int = 0  # tokens, over all hits
 
 
 class Ladder:
@@ -106,12 +104,6 @@ class Ladder:
         while self.pending and self.pending[0].max_query_len == 1 and self.pending[0].tokens <= AT_ONCE:
             self.climb()
 
-    def count(self, shape: Shape, step: StepInput) -> None:
-        """One more step runs in the graph of ``shape``."""
-        rung = self.rungs[shape]
-        rung.hits += 1
-        rung.padding += shape.tokens - (step.rows.size if shape.max_query_len == 1 else step.total_tokens)
-
     def eager_reason(self, shape: Shape) -> Eager:
         """Why a step of this shape runs without a graph."""
         if shape in self.captured:
@@ -119,15 +111,13 @@ class Ladder:
         return Eager.CAPTURE_FAILED if shape in self.failed else Eager.NOT_CAPTURED_YET
 
     def describe(self) -> list[dict]:
-        """One entry per shape that was tried: tokens, kind, seconds, megabytes, hits, padding, error."""
+        """One entry per shape that was tried: tokens, kind, seconds, megabytes, error. (Hits are in the trace.)"""
         return [
             {
                 "tokens": shape.tokens,
                 "kind": "decode" if shape.max_query_len == 1 else "mixed",
                 "seconds": round(rung.seconds, 3),
                 "mb": round(rung.num_bytes / 2**20, 1),
-                "hits": rung.hits,
-                "padding": rung.padding,
                 "error": self.failed.get(shape),
             }
             for shape, rung in self.rungs.items()

@@ -12,6 +12,7 @@ import math
 import torch
 from torch import Tensor
 
+from engine.config import SchedulingConfig
 from engine.errors import OutOfMemory
 from engine.worker.spec import ModelSpec
 
@@ -65,10 +66,12 @@ def blocks_within(free: int, activations: int, fraction: float, block_bytes: int
     return blocks
 
 
-def automatic_cpu_blocks(spec: ModelSpec, block_size: int, max_num_seqs: int) -> int:
-    """Enough for every row at full context, within ``CPU_POOL_BYTES``."""
-    block_bytes = spec.kv_bytes_per_token * block_size
-    return max(1, min(max_num_seqs * math.ceil(spec.max_model_len / block_size), CPU_POOL_BYTES // block_bytes))
+def automatic_cpu_blocks(spec: ModelSpec, scheduling: SchedulingConfig) -> int:
+    """Enough for every row at full context, above the watermark, within ``CPU_POOL_BYTES``."""
+    block_bytes = spec.kv_bytes_per_token * scheduling.block_size
+    rows = scheduling.max_num_seqs * math.ceil(spec.max_model_len / scheduling.block_size)
+    enough = math.ceil(rows / (1 - scheduling.watermark)) + 1
+    return max(1, min(enough, CPU_POOL_BYTES // block_bytes))
 
 
 def free_bytes(device: torch.device) -> int:

@@ -56,7 +56,7 @@ def estimated_activations(spec: ModelSpec, scheduling: SchedulingConfig) -> int:
 def automatic_blocks(worker: "TorchWorker", scheduling: SchedulingConfig) -> int:
     """Blocks of a pool that nobody gave a size."""
     if worker.device.type != "cuda":
-        return automatic_cpu_blocks(worker.spec, scheduling.block_size, scheduling.max_num_seqs)
+        return automatic_cpu_blocks(worker.spec, scheduling)
     block_bytes = worker.spec.kv_bytes_per_token * scheduling.block_size
     free = free_bytes(worker.device)
     return blocks_within(free, worker.activation_bytes + worker.graph_bytes, worker.config.memory_fraction, block_bytes)

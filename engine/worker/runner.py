@@ -8,6 +8,8 @@ in ``tokens``, whether or not the host has seen them.
 """
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -157,23 +159,42 @@ class TorchWorker:
         return self.steps.poll(block)
 
     @torch.inference_mode()
-    def logits(self, token_ids: list[int]) -> Tensor:
-        """Logits fp32 ``[T, vocab]`` at every position of one sequence, through the paged path.
+    def logits(self, token_ids: list[int], backend: str | None = None, first: int = 0) -> Tensor:
+        """Logits fp32 ``[T - first, vocab]`` at the positions of one sequence from ``first`` on, in one prefill.
 
-        It uses a pool and a row of its own, so it disturbs no request.
+        It goes through the paged path, with a pool and a row of its own, so it disturbs no request.
+
+        Args:
+            backend: "reference": the plain twin of every kernel; None: the kernels that serve.
         """
+        backend = backend or self.backend
         count, size = len(token_ids), self.scheduling.block_size
         blocks = -(-count // size)
         own = replace(self.scheduling, max_num_seqs=1, max_model_len=count)
         step, shape = warmup.single_row_step(token_ids, blocks), Shape(count, 1, count)
         sampler = self.steps.program.sampler
-        rows, inbox = Rows(own, sampler, self.device, self.backend), Inbox(1, 0, self.device)
+        rows, inbox = Rows(own, sampler, self.device, backend), Inbox(1, 0, self.device)
         rows.admit(step.admits)
         rows.write_tables(rows.grow(step))
         inbox.send(0, step, shape, NO_CHANGES)
         batch = rows.expand(inbox.entries(shape), blocks)
         h = self.model.forward(batch, KVCache(self.spec, blocks, size, self.device))
-        return self.model.head(h, self.backend).float()
+        return self.model.head(h[first:], backend).float()
+
+    @contextmanager
+    def eagerly(self) -> Iterator[None]:
+        """No step inside uses a graph, and none is captured: what graphs are worth is measured beside this."""
+        steps = self.steps
+        ladder, steps.ladder = steps.ladder, None
+        try:
+            yield
+        finally:
+            steps.ladder = ladder
+
+    @property
+    def graphs(self) -> list[dict]:
+        """The captured shapes: tokens, kind, seconds, mb, error; empty without graphs."""
+        return self.steps.ladder.describe() if self.steps.ladder else []
 
     def close(self) -> None:
         """Give all memory back. The worker cannot be used afterwards."""

@@ -102,7 +102,6 @@ class Steps:
         """Replay the step's graph, or run it eagerly when it has none."""
         graph = self.ladder.captured.get(shape) if self.ladder else None
         if graph is not None:
-            self.ladder.count(shape, step)
             graph.replay()
             return
         width = None  # padded steps: all blocks, so that kernels are compiled for one width

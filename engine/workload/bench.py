@@ -1,15 +1,13 @@
-"""Throughput of a workload and latency of a step, each beside its physical limit, from the same run."""
+"""Throughput of a workload beside its physical limit, from the same run."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from statistics import median
+from dataclasses import dataclass, replace
 
-from engine.trace.gain import StepFacts, step_facts
 from engine.trace.recorder import ListSink, Sink
+from engine.trace.timed_steps import TimedStep, timed_steps
 from engine.workload.drive import FAIR, MakeEngine, Outcome, Progress, drive, silent
 from engine.workload.items import Item, Workload
-from engine.workload.lengths import fixed
-from engine.workload.limits import Machine, ModelShape, decode_floor, offline_floor
+from engine.workload.limits import Machine, ModelShape, offline_floor
 
 FORMULAS: dict[str, str] = {
     "completed": "requests whose answer ended",
@@ -27,25 +25,37 @@ FORMULAS: dict[str, str] = {
 WARM_UP_TOKENS = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The figures of a workload, and its last pass, which was recorded: what it produced and the steps it took."""
+
+    results: dict
+    recorded: Outcome
+    steps: list[TimedStep]
+
+
 def throughput(
     make_engine: MakeEngine,
     workload: Workload,
     repeats: int = 2,
     progress: Progress = silent,
     sinks: Sequence[Sink] = (),
-) -> dict:
-    """Run ``workload`` and report the fastest of ``repeats``; every duration is in ``repeats_s``."""
-    short = [_shorten(item) for item in workload.items]
-    warm_up = drive(make_engine(FAIR, ()), short, "warm-up", progress)
-    outcomes = []
-    for repeat in range(repeats):
-        what = f"{workload.name}, pass {repeat + 1} of {repeats}"
-        outcomes.append(drive(make_engine(FAIR, sinks), workload.items, what, progress))
+) -> Measured:
+    """Run ``workload`` and report the fastest of ``repeats``; every duration is in ``repeats_s``.
+
+    The last pass is also recorded in this process, the others only where ``sinks`` ask for it.
+    """
+    warm_up = drive(make_engine(FAIR, ()), [shorten(item) for item in workload.items], "warm-up", progress)
+    outcomes, sink = [], ListSink()
+    for repeat in range(1, repeats + 1):
+        engine = make_engine(FAIR, (*sinks, sink) if repeat == repeats else sinks)
+        outcomes.append(drive(engine, workload.items, f"{workload.name}, pass {repeat} of {repeats}", progress))
     best = min(outcomes, key=lambda outcome: outcome.seconds)
-    return _rates(workload.items, best) | {
+    results = _rates(workload.items, best) | {
         "repeats_s": [outcome.seconds for outcome in outcomes],
         "warm_up_s": warm_up.seconds,
     }
+    return Measured(results, outcomes[-1], timed_steps(sink.records))
 
 
 def beside_limit(result: dict, workload: Workload, shape: ModelShape, machine: Machine, rows: int) -> dict:
@@ -56,31 +66,8 @@ def beside_limit(result: dict, workload: Workload, shape: ModelShape, machine: M
     return result | {"limit": limit, "of_limit": result["output_throughput"] / limit, "floor": floor}
 
 
-def latency(
-    make_engine: MakeEngine,
-    shape: ModelShape,
-    machine: Machine,
-    batches: Sequence[int],
-    lengths: tuple[int, int] = (128, 128),
-    progress: Progress = silent,
-) -> list[dict]:
-    """One entry for each number of rows: milliseconds of a full decode step, bytes/s, and the fraction of the floor.
-
-    ``rows`` requests of ``lengths`` = (prompt, output) tokens run at once; steps with a prefill chunk are left out.
-    """
-    entries = []
-    for rows in batches:
-        items = fixed(rows, 0, *lengths).items
-        vocab = shape.vocab
-        items = [replace(item, prompt_ids=[token % vocab for token in item.prompt_ids]) for item in items]
-        drive(make_engine(FAIR, ()), [_shorten(item) for item in items], f"{rows} rows, warm-up", progress)
-        sink = ListSink()
-        outcome = drive(make_engine(FAIR, (sink,)), items, f"{rows} rows", progress)
-        entries.append(_step_entry(rows, step_facts(sink.records), outcome, shape, machine))
-    return entries
-
-
-def _shorten(item: Item) -> Item:
+def shorten(item: Item) -> Item:
+    """The same request with an answer that is just long enough to warm everything up."""
     tokens = min(WARM_UP_TOKENS, item.max_tokens)
     return replace(item, max_tokens=tokens, forced_output_length=tokens, arrival_s=0.0)
 
@@ -96,22 +83,4 @@ def _rates(items: Sequence[Item], outcome: Outcome) -> dict:
         "request_throughput": len(outcome.outputs) / seconds,
         "output_throughput": tokens / seconds,
         "total_token_throughput": (prompts + tokens) / seconds,
-    }
-
-
-def _step_entry(rows: int, steps: Sequence[StepFacts], outcome: Outcome, shape: ModelShape, machine: Machine) -> dict:
-    full = [facts for facts in steps if facts.decode_rows == rows and not facts.chunks]
-    seconds = median(facts.seconds for facts in full)
-    context = sum(facts.context for facts in full) / (len(full) * rows)
-    floor = decode_floor(shape, rows, context, machine).total
-    moved = shape.streamed_bytes + rows * (context + 1) * shape.kv_bytes
-    return {
-        "rows": rows,
-        "context": round(context, 1),
-        "ms_per_step": seconds * 1e3,
-        "tokens_per_s": rows / seconds,
-        "gb_s": moved / seconds / 1e9,
-        "floor_ms": floor * 1e3,
-        "of_floor": floor / seconds,
-        "output_throughput": outcome.tokens / outcome.seconds,
     }

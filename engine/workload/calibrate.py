@@ -1,4 +1,4 @@
-"""Measures the machine that a benchmark runs on: copy and read bandwidth, and the matmul peak.
+"""Measures the machine that a benchmark runs on: copy and read bandwidth, the matmul peak, and what a launch costs.
 
 Ratios to a limit are only honest against figures of the same run, so this takes a second or two on a GPU.
 """
@@ -11,15 +11,19 @@ from dataclasses import asdict, dataclass
 from engine.workload.limits import Machine
 
 REPEATS = 7
+LAUNCHES = 1000  # in a row, each waiting for the one before
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Bytes/s of a device-to-device copy (read + written) and of a pure read; FLOP/s of a square product."""
+    """Bytes/s of a device-to-device copy (read + written) and of a pure read; FLOP/s of a square product; seconds of
+    a kernel that does next to nothing, launched from Python and inside a CUDA graph (0: not measured)."""
 
     copy_bandwidth: float
     read_bandwidth: float
     matmul_flops: float
+    launch_eager_s: float = 0.0
+    launch_graph_s: float = 0.0
 
     @property
     def machine(self) -> Machine:
@@ -37,7 +41,7 @@ def calibrate(device: str, dtype: str) -> Calibration:
     Needs about 2.5 GB of free memory on a GPU, 0.2 GB on a CPU. Medians of ``REPEATS``, random data, never zeros.
     """
     copy, read = _bandwidths(device)
-    return Calibration(copy, read, _matmul_rate(device, dtype))
+    return Calibration(copy, read, _matmul_rate(device, dtype), *_launch_seconds(device))
 
 
 def _bandwidths(device: str) -> tuple[float, float]:
@@ -60,6 +64,25 @@ def _matmul_rate(device: str, dtype: str) -> float:
     side = 8192 if _is_cuda(device) else 1024
     left, right = (torch.randn(side, side, device=device).to(getattr(torch, dtype)) for _ in range(2))
     return 2 * side**3 / _median_seconds(lambda: left @ right, device)
+
+
+def _launch_seconds(device: str) -> tuple[float, float]:
+    """Seconds of one launch of a kernel on a single number: eager, and in a CUDA graph (0 without CUDA)."""
+    import torch
+
+    one = torch.zeros(1, device=device)
+
+    def launch() -> None:
+        for _ in range(LAUNCHES):
+            one.add_(1)
+
+    eager = _median_seconds(launch, device) / LAUNCHES
+    if not _is_cuda(device):
+        return eager, 0.0
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        launch()
+    return eager, _median_seconds(graph.replay, device) / LAUNCHES
 
 
 def _is_cuda(device: str) -> bool:

@@ -26,7 +26,10 @@ VOCAB = 1000
 BLOCK_SIZE = 16
 PROMPTS = (16, 32)  # tokens: block boundaries of the rows fall on different steps
 STEPS = 900  # as many as 16,384 blocks hold for 256 rows
-ROUND = 25  # steps of one configuration before the next has its turn
+ROUND = 50  # steps of one configuration before the next has its turn
+SETTLE = 3  # steps before these, not counted: they find the processor's caches full of another configuration
+WARM_UP = 12  # steps before all others: Python specialises its bytecode, arrays get their size
+SPARE = 80  # tokens of a row for the steps that are not counted
 
 FORMULAS: dict[str, str] = {
     "schedule_us": "schedule() with block manager and step arrays, median",
@@ -34,7 +37,7 @@ FORMULAS: dict[str, str] = {
     "apply_us": "results taken in: tokens, ends, records, median",
     "step_us": "Engine.step() without the device, median",
     "step_p99_us": "the same, 99th percentile",
-    "p999_over_p50": "slowest in a thousand steps over the median (garbage collector off, as in the engine's process)",
+    "p999_over_p50": "99.9th percentile over the median of step_us (garbage collector off, as in the engine's process)",
 }
 
 
@@ -107,7 +110,7 @@ class _Timed:
             block_size=BLOCK_SIZE,
             max_num_seqs=load.rows,
             token_budget=max(8192, load.rows),
-            max_model_len=PROMPTS[1] + steps + 64,
+            max_model_len=PROMPTS[1] + steps + SPARE,
             prefix_cache=False,
             steps_in_flight=1,
         )
@@ -119,6 +122,8 @@ class _Timed:
         self.times: dict[str, list[int]] = {"schedule": [], "apply": [], "step": []}
         self._submit(load, limits.max_model_len - PROMPTS[1])
         while self.engine.scheduler.roster.prefilling or not self.engine.scheduler.roster.running:
+            self.engine.step()
+        for _ in range(WARM_UP):
             self.engine.step()
         self._watch("schedule")
         self._watch("apply")
@@ -141,9 +146,14 @@ class _Timed:
 
         setattr(self.engine.scheduler, name, timed)
 
-    def run(self, steps: int) -> None:
+    def turn(self) -> None:
+        """One turn: ``ROUND`` steps that count."""
+        for _ in range(SETTLE):
+            self.engine.step()
+        for name in ("schedule", "apply"):
+            del self.times[name][-SETTLE:]
         times = self.times["step"]
-        for _ in range(steps):
+        for _ in range(ROUND):
             started = time.perf_counter_ns()
             self.engine.step()
             times.append(time.perf_counter_ns() - started)
@@ -163,7 +173,7 @@ class _Timed:
 
 
 def host_costs(loads: Sequence[Load] = DEFAULTS, steps: int = STEPS, progress: Progress = silent) -> dict:
-    """Measure every load over ``steps`` steps of pure decode.
+    """Measure every load over ``steps`` steps of pure decode, in turns of ``ROUND``.
 
     Returns:
         ``loads``: one entry per load (``FORMULAS``); ``growth``: step time over that of the plain load of 256 rows.
@@ -176,7 +186,7 @@ def host_costs(loads: Sequence[Load] = DEFAULTS, steps: int = STEPS, progress: P
         for turn in range(steps // ROUND):
             progress("steps", turn * ROUND / steps)
             for engine in engines:
-                engine.run(ROUND)
+                engine.turn()
     entries = [engine.entry() for engine in engines]
     return {"loads": entries, "growth": growth(entries)}
 

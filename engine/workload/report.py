@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TextIO
 
 from engine.trace.gain import FACTORS
-from engine.workload import bench, host
+from engine.workload import host
 
 Row = Sequence[str]
 
@@ -41,6 +41,8 @@ def metric_rows(values: dict, formulas: dict[str, str]) -> list[Row]:
 
 def number(value: object) -> str:
     """A number as a person reads it: whole ones with separators, others with four significant digits."""
+    if value is None:
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
@@ -69,26 +71,6 @@ def race_tables(results: dict) -> list[str]:
         tables.append(box("Where the gain comes from", lines))
     same = "identical" if results["tokens_identical"] else "NOT identical (low precision: see first_divergence)"
     return [*tables, f"Greedy tokens of all schedulers and repeats: {same}."]
-
-
-def throughput_tables(title: str, results: dict) -> list[str]:
-    """The metrics with their formulas, then what was measured of the machine, checked and compared."""
-    tables = [box(title, metric_rows(results, bench.FORMULAS))]
-    tables.append(box("Measured in this run", [(name, number(v)) for name, v in results["machine"].items()]))
-    for name in ("check", "transformers"):
-        if name in results:
-            tables.append(box(name, [(key, number(value)) for key, value in results[name].items()]))
-    if "ratio" in results:
-        tables.append(f"{number(results['ratio'])} times the output throughput of the peer in this run.")
-    return tables
-
-
-def latency_tables(entries: Sequence[dict]) -> list[str]:
-    """One line for each number of rows."""
-    names = ("rows", "context", "ms_per_step", "tokens_per_s", "gb_s", "floor_ms", "of_floor")
-    rows = [names, *[tuple(number(entry[name]) for name in names) for entry in entries]]
-    notes = ("ms_per_step: median of decode-only steps", "gb_s: (streamed weights + KV read and written) / step")
-    return [box("Decode step", rows), *notes]
 
 
 def host_tables(results: dict) -> list[str]:

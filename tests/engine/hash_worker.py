@@ -50,8 +50,9 @@ class HashWorker:
     ) -> None:
         progress("hashing", 0.5)
         self.spec = HashSpec(VOCAB if config.random_weights else 4096)  # 4096: with the bundled tokenizer
-        self.device = "cpu"
+        self.device, self.backend = "cpu", "reference"
         self.memory_map = {"weights": 0, "kv_pool": 0}
+        self.graphs = []
         self.reset(replace(scheduling, pool_blocks=pool_blocks or 64))
 
     def reset(self, scheduling: SchedulingConfig) -> None:

@@ -33,7 +33,7 @@ class Loop:
         self.scheduling: SchedulingConfig = replace(ROOMY, **limits).validate()
         worker.reset(self.scheduling)
         self.worker, self.events, self.now = worker, [], 0
-        self.scheduler = Scheduler(worker.scheduling, self.events.append, worker.spec.eos_ids)
+        self.scheduler = Scheduler(worker.scheduling, self.events.append, worker.spec.eos_ids, worker.graph_for)
         self.requests: list[Request] = []
         self.causes: dict[int, Cause] = {}
         self._results: list = []

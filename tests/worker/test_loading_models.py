@@ -162,11 +162,12 @@ def test_pool_that_cannot_exist_says_by_how_much(folder):
         worker_for(folder, pool_blocks=10**12)
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(2, 2 * 1024 // 4), (10**6, GIB // (4 * 2 * 2 * 2 * 64 * 4))])
+@pytest.mark.parametrize(("rows", "expected"), [(2, 519), (10**6, GIB // (4 * 2 * 2 * 2 * 64 * 4))])
 def test_automatic_pool_on_a_cpu_is_bounded(folder, rows, expected):
-    """Every row at full context, but at most a gibibyte: main memory belongs to others too."""
+    """Every row at full context (2 x 256 blocks) and a watermark of 1 % above, but at most a gibibyte: main memory
+    belongs to others too."""
     limits = dataclasses.replace(LIMITS, max_num_seqs=rows, token_budget=rows)
-    assert automatic_cpu_blocks(worker_for(folder).spec, limits.block_size, limits.max_num_seqs) == expected
+    assert automatic_cpu_blocks(worker_for(folder).spec, limits) == expected
 
 
 def test_failed_reset_can_be_repaired(folder):

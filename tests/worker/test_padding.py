@@ -3,7 +3,7 @@
 import pytest
 
 from engine.request import SamplingParams
-from engine.worker.graphs import Ladder, Rung, Shapes
+from engine.worker.graphs import Ladder, Shapes
 from tests.worker.checkpoints import build, save, worker_for
 from tests.worker.drive import GREEDY, HandDriver, answer
 from tests.worker.loop import Loop, serve
@@ -38,7 +38,6 @@ def pad(worker, graphs: bool) -> None:
     for shape in steps.shapes.all():
         steps.program.rest(shape)
         steps.ladder.captured[shape] = Rerun(steps.program, shape)
-        steps.ladder.rungs[shape] = Rung(0.0, 0)
 
 
 def test_every_step_has_a_shape():

@@ -21,7 +21,7 @@ assert kernels.__file__.startswith({root!r}), kernels.__file__
 config = LlamaConfig(hidden_size=64, intermediate_size=64, num_hidden_layers=1, num_attention_heads=1, vocab_size=32)
 model = LlamaForCausalLM(config)
 import torch
-assert model.generate(torch.tensor([[1, 2]]), max_new_tokens=2, do_sample=False).shape == (1, 4)
+assert model.generate(torch.tensor([[3, 4]]), max_new_tokens=2, min_new_tokens=2, do_sample=False).shape == (1, 4)
 """
 
 

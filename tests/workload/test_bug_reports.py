@@ -20,14 +20,14 @@ def test_g_01_a_second_run_gains_nothing_from_the_first(loaded):
     """G-01: same prompts twice; cached prompt tokens must be 0 both times, even on a model whose prefix cache is on."""
     workload = Workload("same prompts", [Item(list(range(64)), 3, 3) for _ in range(4)], 0)
     for _ in range(2):
-        result = throughput(loaded.new_engine, workload, repeats=2)
+        result = throughput(loaded.new_engine, workload, repeats=2).results
         assert result["cached_tokens"] == 0 and result["warm_up_s"] > 0
 
 
 def test_g_02_throughput_counts_what_was_produced(loaded):
     """G-02: 8 requests ask for 64 tokens and get 5; the numerator is 8 x 5, prompt tokens stand apart."""
     items = [Item([index] * 100, max_tokens=64, forced_output_length=5) for index in range(8)]
-    result = throughput(loaded.new_engine, Workload("early end", items, 0), repeats=1)
+    result = throughput(loaded.new_engine, Workload("early end", items, 0), repeats=1).results
     assert (result["total_output_tokens"], result["total_input_tokens"]) == (40, 800)
     assert result["output_throughput"] == pytest.approx(40 / result["duration_s"])
 
