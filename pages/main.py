@@ -12,7 +12,12 @@ if str(ROOT) not in sys.path:
 from pages.parts.page import dress  # noqa: E402
 from pages.parts.words import t  # noqa: E402
 
-ICONS = {"home": ":material/home:", "theatre": ":material/theaters:", "arena": ":material/sports_score:"}
+ICONS = {
+    "home": ":material/home:",
+    "theatre": ":material/theaters:",
+    "arena": ":material/sports_score:",
+    "kernel_lab": ":material/memory:",
+}
 
 st.set_page_config(page_title="Flightdeck", page_icon="🛫", layout="wide")
 dress()

@@ -94,6 +94,7 @@ def rope_cases(device: str) -> Iterator[Case]:
             [lambda x=x, rest=rest: rope_write_kv(x, *rest, **names) for x in inputs],
             lambda x=inputs[0], rest=wide: rope_write_kv_reference(x.float(), *rest, **names),
             size,
+            peers=peers.of_rope(inputs, rest[:-1], (q_heads, kv_heads), EPS),
         )
 
 

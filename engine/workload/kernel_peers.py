@@ -56,6 +56,24 @@ def of_silu(inputs: Sequence[Tensor]) -> Calls:
     return found
 
 
+def of_rope(inputs: Sequence[Tensor], rest: Sequence[Tensor], heads: tuple[int, int], eps: float) -> Calls:
+    """q/k norm, RoPE and the write of k and v, each by PyTorch's own operations. ``rest``: as ``rope_write_kv``."""
+    q_heads, kv_heads = heads
+
+    def eager(qkv: Tensor, positions: Tensor, slots: Tensor, cos_sin: Tensor, *others: Tensor) -> Tensor:
+        k_cache, v_cache, q_norm, k_norm = others
+        q, k, v = qkv.unflatten(-1, (q_heads + 2 * kv_heads, -1)).split((q_heads, kv_heads, kv_heads), dim=1)
+        halves = cos_sin[positions].to(qkv.dtype).unsqueeze(1).chunk(2, dim=-1)
+        cos, sin = (half.repeat(1, 1, 2) for half in halves)
+        q, k = functional.rms_norm(q, q_norm.shape, q_norm, eps), functional.rms_norm(k, k_norm.shape, k_norm, eps)
+        q, k = (x * cos + torch.cat((-x.chunk(2, -1)[1], x.chunk(2, -1)[0]), -1) * sin for x in (q, k))
+        block, offset = slots // k_cache.shape[2], slots % k_cache.shape[2]
+        k_cache[block, :, offset], v_cache[block, :, offset] = k, v
+        return q
+
+    return _eager_and_compiled(eager, [(x, *rest) for x in inputs])
+
+
 def of_attention(groups: Sequence[tuple[Tensor, ...]], lengths: Tensor, queries: int, scale: float) -> Calls:
     """Attention: PyTorch's over dense copies, FlashInfer's over the pages for decode."""
     dense = [_dense(*group, queries) for group in groups]
