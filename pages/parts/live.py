@@ -26,49 +26,59 @@ _TYPES = {".js": "text/javascript", ".css": "text/css"}
 _FRESH = {"Cache-Control": "no-cache"}
 
 
-def routes(desk: Desk) -> list[Route]:
-    """The routes, all below ``/flightdeck/``, over one desk."""
+class _Answers:
+    """What each route answers, over one desk."""
 
-    async def live(request: Request) -> Response:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def live(self, request: Request) -> Response:
+        """The stream of frames of one tab."""
         query = request.query_params
         follow = query.get("cursor", "live") == "live"
-        stream = _stream(request, desk, follow, query.get("selected", "auto"), query.get("tab", ""))
+        stream = _stream(request, self._desk, follow, query.get("selected", "auto"), query.get("tab", ""))
         return StreamingResponse(stream, media_type="text/event-stream", headers=_FRESH | {"X-Accel-Buffering": "no"})
 
-    async def one_frame(request: Request) -> Response:
+    async def one_frame(self, request: Request) -> Response:
+        """One frame, by record or by step."""
         query = request.query_params
         where = {name: int(query[name]) for name in ("seq", "step") if query.get(name, "").isdigit()}
         frame = await asyncio.to_thread(
-            desk.frame, query.get("selected", "auto"), recording=query.get("recording", ""), **where
+            self._desk.frame, query.get("selected", "auto"), recording=query.get("recording", ""), **where
         )
         return JSONResponse(frame, headers=_FRESH) if frame else PlainTextResponse("no such step", 404)
 
-    async def checks(request: Request) -> Response:
-        found = await asyncio.to_thread(desk.checks, request.query_params.get("recording", ""))
+    async def checks(self, request: Request) -> Response:
+        """The self-check chips of a run."""
+        found = await asyncio.to_thread(self._desk.checks, request.query_params.get("recording", ""))
         return PlainTextResponse("no run", 404) if found is None else JSONResponse(found, headers=_FRESH)
 
-    async def save(request: Request) -> Response:
-        data = await asyncio.to_thread(desk.save, request.query_params.get("recording", ""))
+    async def save(self, request: Request) -> Response:
+        """A run as a file."""
+        data = await asyncio.to_thread(self._desk.save, request.query_params.get("recording", ""))
         if data is None:
             return PlainTextResponse("no run", 404)
         name = {"Content-Disposition": 'attachment; filename="flightdeck.fdtrace"'}
         return Response(data, media_type=RECORDING, headers=_FRESH | name)
 
-    async def shipped(request: Request) -> Response:
-        return JSONResponse(desk.recordings.shipped(), headers=_FRESH)
+    async def shipped(self, request: Request) -> Response:
+        """The recordings of this tree."""
+        return JSONResponse(self._desk.recordings.shipped(), headers=_FRESH)
 
-    async def upload(request: Request) -> Response:
+    async def upload(self, request: Request) -> Response:
+        """Open a recording that the browser sends."""
         barred = refusal(request, st.get_option("server.address"), RECORDING)
         if barred:
             return JSONResponse({"error": "notice.barred", "detail": barred}, 403)
         try:
             data = await _body(request, MAX_UPLOAD)
             title = request.query_params.get("title", "")[:80]
-            return JSONResponse(await asyncio.to_thread(desk.recordings.open_bytes, title, data))
+            return JSONResponse(await asyncio.to_thread(self._desk.recordings.open_bytes, title, data))
         except ValueError as error:
             return JSONResponse({"error": "notice.invalid", "detail": str(error)}, 400)
 
-    async def command(request: Request) -> Response:
+    async def command(self, request: Request) -> Response:
+        """Move the engine."""
         barred = refusal(request, st.get_option("server.address"))
         if barred:
             return JSONResponse({"error": "notice.barred", "detail": barred}, 403)
@@ -78,17 +88,21 @@ def routes(desk: Desk) -> list[Route]:
             asked = None
         if not isinstance(asked, dict):
             return JSONResponse({"error": "notice.invalid", "detail": "a JSON object"}, 400)
-        status, answer = await asyncio.to_thread(desk.command, asked)
+        status, answer = await asyncio.to_thread(self._desk.command, asked)
         return JSONResponse(answer, status)
 
+
+def routes(desk: Desk) -> list[Route]:
+    """The routes, all below ``/flightdeck/``, over one desk."""
+    answers = _Answers(desk)
     return [
-        Route("/flightdeck/live", live),
-        Route("/flightdeck/frame", one_frame),
-        Route("/flightdeck/command", command, methods=["POST"]),
-        Route("/flightdeck/checks", checks),
-        Route("/flightdeck/recordings", shipped),
-        Route("/flightdeck/recording", save, methods=["GET"]),
-        Route("/flightdeck/recording", upload, methods=["POST"]),
+        Route("/flightdeck/live", answers.live),
+        Route("/flightdeck/frame", answers.one_frame),
+        Route("/flightdeck/command", answers.command, methods=["POST"]),
+        Route("/flightdeck/checks", answers.checks),
+        Route("/flightdeck/recordings", answers.shipped),
+        Route("/flightdeck/recording", answers.save, methods=["GET"]),
+        Route("/flightdeck/recording", answers.upload, methods=["POST"]),
         Route("/flightdeck/web/{name}", _web_file),
     ]
 
