@@ -30,7 +30,11 @@ class SteadyDecode:
         self.ones = np.ones(len(requests), dtype=np.int32)
         self.starts = np.array([request.num_scheduled_tokens for request in requests], dtype=np.int32)
         self.steps_left = min(request.kv_limit - request.num_scheduled_tokens for request in requests)
-        self.ending_ids = frozenset().union(*(request.ending_ids for request in requests))
+        self._live = [i for i, request in enumerate(requests) if request.state is RequestState.RUNNING]
+        self.live = [requests[i] for i in self._live]  # the others are padded: their tokens are dropped
+        self.live_rows = [request.row for request in self.live]
+        self.padded_rows = [request.row for request in requests if request.state is not RequestState.RUNNING]
+        self.ending_ids = frozenset().union(*(request.ending_ids for request in self.live))
         self._moves = roster.moves
         self._due: list[list[Request]] = [[] for _ in range(block_size)]
         for request in roster.running:  # the same ones, in the order in which they get their blocks
@@ -42,9 +46,7 @@ class SteadyDecode:
     def after(cls, plan: StepPlan, roster: Roster, block_size: int) -> "SteadyDecode | None":
         """What holds from now on, when ``plan`` was launched and all rows decoded in it; else None."""
         steady = not plan.chunks and len(plan.decodes) == len(roster.running)
-        if not steady or any(request.state is not RequestState.RUNNING for request in plan.decodes):
-            return None
-        return cls(plan.decodes, roster, block_size)
+        return cls(plan.decodes, roster, block_size) if steady else None
 
     def goes_on(self, roster: Roster, available: int) -> bool:
         """Whether all rows can compute one more token now, and nobody else has a say in it."""
@@ -81,13 +83,16 @@ class SteadyDecode:
             self._applies_left = None
             return None
         if self._applies_left is None:
-            self._applies_left = min(request.ends_at - len(request.token_ids) for request in self.requests)
+            self._applies_left = min(request.ends_at - len(request.token_ids) for request in self.live)
         token_ids = output.token_ids.tolist()
+        if self.padded_rows:
+            token_ids = [token_ids[i] for i in self._live]
         self._applies_left -= 1
         if self._applies_left <= 0 or not self.ending_ids.isdisjoint(token_ids):
             self._applies_left = None
             return None
-        for request, token in zip(self.requests, token_ids):
+        for request in self.requests:
             request.num_computed_tokens += 1
+        for request, token in zip(self.live, token_ids):
             request.token_ids.append(token)
-        return Apply(output.step, self.row_list, token_ids), OneEach(self.requests, token_ids)
+        return Apply(output.step, self.live_rows, token_ids, self.padded_rows), OneEach(self.live, token_ids)

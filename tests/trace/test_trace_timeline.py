@@ -1,5 +1,6 @@
 """Entering a run anywhere: forward, back, after dropping, from several threads."""
 
+import gc
 import json
 import random
 import threading
@@ -149,6 +150,7 @@ def test_memory_and_frames_stay_flat_while_a_run_goes_on(small_spacing):
             if number % 100 == 0:
                 shown = frame(run, run.last_seq, 0)
             if number in (1_000, 10_000):
+                gc.collect()  # what waits for the collector is not kept
                 memory.append(tracemalloc.get_traced_memory()[0])
                 frames.append(len(json.dumps(shown)))
     finally:
