@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "engine.tokenizer": LEAVES | {"engine.chat", "engine.model_files"},
     "engine.bundled": {"engine.bundled"},
     "kernels": {"kernels"},
-    "engine.worker": LEAVES | {"engine.worker", "kernels", "engine.bundled"},
+    "engine.worker": LEAVES | {"engine.worker", "engine.model_files", "kernels"},
     "engine.engine": LEAVES
     | {"engine.scheduling", "engine.trace", "engine.tokenizer", "engine.clock"}
     | {"engine.answers", "engine.limits", "engine.run_record", "engine.step_times"},

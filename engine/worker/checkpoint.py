@@ -1,20 +1,18 @@
 """From a model's name to its folder and its spec. Reads JSON only; never pickle, never code from a checkpoint."""
 
-import json
 from pathlib import Path
 
 import torch
 from transformers import AutoConfig, PreTrainedConfig
 
-from engine.bundled import MODEL_DIR
 from engine.config import WorkerConfig
 from engine.errors import InvalidRequest, UnsupportedModel
+from engine.model_files import read_json
 from engine.worker.rope import RopeSpec
 from engine.worker.spec import ModelSpec
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-FILES = ["*.json", "*.safetensors"]  # all that is ever fetched from the hub
 
 
 def resolve_device(config: WorkerConfig) -> torch.device:
@@ -40,37 +38,16 @@ def resolve_dtype(config: WorkerConfig, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if torch.cuda.get_device_capability(device) >= (8, 0) else torch.float16
 
 
-def checkpoint_folder(config: WorkerConfig) -> Path:
-    """The local folder of the model: bundled, a path, or a hub id (JSON and safetensors files are fetched).
-
-    Raises ``UnsupportedModel`` with one line when there is no such model.
-    """
-    if config.model == "bundled":
-        return MODEL_DIR
-    folder = Path(config.model).expanduser()
-    if folder.is_dir():
-        return folder
-    if folder.exists() or config.model.count("/") != 1 or config.model[0] in "./~":
-        raise UnsupportedModel(f"no model folder at {config.model!r} (give a folder, a hub id or 'bundled')")
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(config.model, allow_patterns=FILES))
-    except Exception as error:  # offline, unknown id, gated: one line for all of them
-        reason = str(error).strip().splitlines()[0]
-        raise UnsupportedModel(f"cannot fetch {config.model!r} from the hub: {reason}") from error
-
-
 def read_spec(folder: Path, name: str, dtype: torch.dtype, kv_dtype: torch.dtype, max_model_len: int) -> ModelSpec:
     """The spec of the checkpoint in ``folder``. Raises ``UnsupportedModel`` for what this engine cannot compute."""
-    raw = _read_json(folder / "config.json")
+    raw = read_json(folder / "config.json")
     if not raw:
         raise UnsupportedModel(f"{folder} has no config.json")
     _check_supported(raw)
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     family = config.model_type
     biased = bool(getattr(config, "attention_bias", False))
-    generation = _read_json(folder / "generation_config.json")
+    generation = read_json(folder / "generation_config.json")
     return ModelSpec(
         name=name,
         family=family,
@@ -131,7 +108,3 @@ def _num_token_ids(folder: Path, vocab_size: int) -> int:
 
 def _id_set(ids: int | list[int] | None) -> frozenset[int]:
     return frozenset([ids] if isinstance(ids, int) else ids or [])
-
-
-def _read_json(path: Path) -> dict:
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

@@ -6,7 +6,8 @@ import torch
 
 from engine.config import WorkerConfig
 from engine.errors import InvalidRequest, OutOfMemory, UnsupportedModel
-from engine.worker.checkpoint import DTYPES, checkpoint_folder, read_spec, resolve_dtype
+from engine.model_files import SMALL_FILES, WEIGHT_FILES, model_folder
+from engine.worker.checkpoint import DTYPES, read_spec, resolve_dtype
 from engine.worker.kv_cache import GIB, free_bytes
 from engine.worker.model import Model
 from engine.worker.shapes import random_spec
@@ -35,7 +36,7 @@ def load_model(
         model = _allocate(random_spec(config.random_weights, dtype, kv_dtype, max_model_len), device, backend)
         random_weights(model, config.seed, progress)
         return model
-    folder = checkpoint_folder(config)
+    folder = model_folder(config, (*SMALL_FILES, *WEIGHT_FILES))
     model = _allocate(read_spec(folder, config.model, dtype, kv_dtype, max_model_len), device, backend)
     load_weights(model, folder, progress)
     return model

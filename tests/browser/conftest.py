@@ -78,8 +78,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """An installed Chrome or Chromium, else the one of Playwright. Not longer than a module: while it is open Playwright
-    keeps an event loop running in this thread, where other tests start their own."""
+    """An installed Chrome or Chromium, else the one of Playwright.
+
+    For one module only: while it is open, Playwright keeps an event loop running in this thread, and others fail there.
+    """
     with sync_playwright() as playwright:
         installed = next(filter(None, map(shutil.which, NAMES)), None)
         path = installed or playwright.chromium.executable_path
