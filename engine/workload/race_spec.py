@@ -48,7 +48,8 @@ class RaceSpec:
 def run_race(loaded: LoadedModel, spec: RaceSpec, progress: Progress = silent, sinks: Sequence[Sink] = ()) -> dict:
     """Race on a loaded model: results as ``race`` gives them.
 
-    The pool is made large enough that KV never decides, and the token budget that of a bench: only batching differs.
+    The pool is made large enough that KV never decides, and a step holds the prompts of a whole group: only batching
+    differs.
     The caller starts its next engine anew afterwards (``loaded.new_engine``), which restores its own pool.
     """
     scheduling = loaded.config.scheduling
@@ -59,7 +60,7 @@ def run_race(loaded: LoadedModel, spec: RaceSpec, progress: Progress = silent, s
     sizes = {
         "max_num_seqs": spec.rows,
         "pool_blocks": room,
-        "token_budget": max(spec.rows, BUDGET),
+        "token_budget": spec.rows * max(len(item.prompt_ids) for item in workload.items),
         "capacity": "max-utilization",
     }
     return race(
@@ -76,9 +77,6 @@ def blocks_for(items: Sequence[Item], rows: int, block_size: int) -> int:
     """Blocks with which ``rows`` of the longest items fit beside the watermark."""
     longest = max(math.ceil((len(item.prompt_ids) + item.max_tokens) / block_size) for item in items)
     return math.ceil(rows * longest * 1.02) + 1
-
-
-BUDGET = 8192  # tokens per step of a bench
 
 
 def _check(name: str, value: object, ok: bool, allowed: str) -> None:
