@@ -18,12 +18,13 @@ from engine.workload import lengths, report
 from engine.workload.calibrate import Calibration, calibrate
 from engine.workload.items import Workload
 from engine.workload.limits import ModelShape, shape_of
-from engine.workload.race_spec import BUDGET
 from engine.workload.step_profile import decode_shares
 from engine.workload.waterfall import typical_decode
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+BUDGET = 8192  # tokens per step of a bench
 
 
 class Session:
@@ -108,7 +109,8 @@ def race_config(args: argparse.Namespace) -> EngineConfig:
     """A pool and a context that hold ``args.rows`` of the longest requests that a race can draw."""
     longest = lengths.PROMPTS[1] + lengths.LONGEST
     pool = args.rows * -(-longest // args.block_size) + 1
-    defaults = {"max_num_seqs": args.rows, "token_budget": max(BUDGET, args.rows), "max_model_len": longest}
+    budget = args.rows * lengths.PROMPTS[1]  # a step holds the prompts of a whole group, as in the race itself
+    defaults = {"max_num_seqs": args.rows, "token_budget": budget, "max_model_len": longest}
     return _config(args, defaults, pool)
 
 

@@ -60,7 +60,7 @@ def run_race(loaded: LoadedModel, spec: RaceSpec, progress: Progress = silent, s
     sizes = {
         "max_num_seqs": spec.rows,
         "pool_blocks": room,
-        "token_budget": spec.rows * max(len(item.prompt_ids) for item in workload.items),
+        "token_budget": spec.rows * lengths.PROMPTS[1],
         "capacity": "max-utilization",
     }
     return race(
