@@ -50,9 +50,13 @@ class Shapes:
         return Shape(bucket, min(bucket, self.decodes[-1]), bucket)
 
     def all(self) -> list[Shape]:
-        """Every shape that a step can have: decode shapes, then mixed ones, each smallest first."""
+        """Every shape to capture: decode shapes, each plain and with filters, then mixed ones, smallest first.
+
+        A mixed step whose rows filter chooses behind its graph: the prompt in it outweighs that by far.
+        """
         decodes = [self.of_tokens(tokens, True) for tokens in self.decodes]
-        return decodes + [self.of_tokens(tokens, False) for tokens in self.mixed]
+        both = [shape._replace(filtered=filtered) for shape in decodes for filtered in (False, True)]
+        return both + [self.of_tokens(tokens, False) for tokens in self.mixed]
 
 
 def exact_shape(step: StepInput) -> Shape:
@@ -115,7 +119,7 @@ class Ladder:
         return [
             {
                 "tokens": shape.tokens,
-                "kind": "decode" if shape.max_query_len == 1 else "mixed",
+                "kind": "mixed" if shape.max_query_len > 1 else "decode" if not shape.filtered else "filtered decode",
                 "seconds": round(rung.seconds, 3),
                 "mb": round(rung.num_bytes / 2**20, 1),
                 "error": self.failed.get(shape),

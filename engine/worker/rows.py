@@ -70,6 +70,7 @@ class Rows:
         staged = stage(rows, entries.starts, starts, tables, self.tokens, size, shape.tokens, backend=backend)
         seated = fetch_seats(rows, tables, self.temperature, self.seeds, table_width, backend=backend)
         return StepBatch(
+            rows=rows,
             token_ids=staged.token_ids,
             positions=staged.positions,
             slots=staged.slots,
@@ -78,6 +79,7 @@ class Rows:
             context_lens=staged.context_lens,
             last=staged.last,
             max_query_len=shape.max_query_len,
+            filtered=shape.filtered,
             temperature=seated.temperature,
             seeds=seated.seeds,
             backend=backend,

@@ -99,17 +99,20 @@ class Sampler:
         self.penalties.forget()
 
     def draw(self, logits: Tensor, batch: StepBatch) -> Tensor:
-        """Choose by temperature alone, for rows that ask for nothing else: int32 ids of ``logits`` ``[R, vocab]``.
+        """Choose by temperature, and by filters if the step has them: int32 ids of ``logits`` ``[R, vocab]``.
 
         Padding gets any id. Reads nothing that the host may move, so that it can stand in a graph.
         """
         logits, unread = logits[:, : self.spec.num_token_ids], batch.temperature
-        arguments = batch.temperature, unread, unread, unread, batch.seeds, batch.context_lens
-        return sample(logits, *arguments, plain=True, backend=self.backend)
+        filters = (unread, unread, unread)
+        if batch.filtered:
+            filters = (self.top_k[batch.rows], *self.floats[1:3, batch.rows])
+        arguments = batch.temperature, *filters, batch.seeds, batch.context_lens
+        return sample(logits, *arguments, plain=not batch.filtered, backend=self.backend)
 
     def asks_for_more(self, rows: Int32, positions: Int32) -> bool:
-        """Whether a row needs ``choose``: filters, penalties, log-probabilities, or an end that is forbidden yet."""
-        special = self.filtered[rows] | self.penalties.penalised[rows] | (self.num_logprobs[rows] >= 0)
+        """Whether a row needs ``choose``: penalties, log-probabilities, or an end that is forbidden yet."""
+        special = self.penalties.penalised[rows] | (self.num_logprobs[rows] >= 0)
         return bool((special | (positions < self.may_end_at[rows])).any())
 
     def choose(self, logits: Tensor, seats: Tensor, where: Tensor, rows: Int32, positions: Int32) -> Choice:

@@ -19,6 +19,7 @@ class Shape(NamedTuple):
     tokens: int  # T
     entries: int  # R
     max_query_len: int  # tokens of the longest entry, or more; 1: every entry decodes
+    filtered: bool = False  # whether top-k, top-p and min-p are applied
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class Entries:
 class StepBatch:
     """What layers and sampler read: T packed tokens of R entries, int32 unless noted."""
 
+    rows: Tensor  # [R], -1 for padding
     token_ids: Tensor  # [T]
     positions: Tensor  # [T]
     slots: Tensor  # [T], below 0: written nowhere
@@ -44,6 +46,7 @@ class StepBatch:
     context_lens: Tensor  # [R], this step's tokens included, 0 for padding
     last: Tensor  # [R], the last token of each entry
     max_query_len: int
+    filtered: bool
     temperature: Tensor  # fp32 [R]
     seeds: Tensor  # int64 [R]
     backend: str

@@ -30,7 +30,8 @@ class Steps:
         self.program, self.shapes = program, shapes
         self.ladder: Ladder | None = None
         self.pending: deque[PendingStep] = deque()
-        self._special = False  # the last step's rows ask for more than a draw by temperature
+        self._special = False  # the last step's rows ask for more than temperature and filters
+        self._filtered = False  # they ask for filters
         self._last_end = 0  # of the last step collected, ns of the device's clock
 
     def forget(self) -> None:
@@ -65,9 +66,10 @@ class Steps:
             if entries is not None:
                 rows, epochs = rows[entries], epochs[entries]
             special = self._asks_for_more(step, entries)
+            self._filtered = bool(self.program.sampler.filtered[rows].any())
         self._special = special
-        self._run(shape, step, special)
-        logprobs = self._choose(slot, shape, step, entries) if special else None
+        is_chosen = self._run(shape, step, special)
+        logprobs = None if is_chosen else self._choose(slot, shape, step, entries)
         self.program.outbox.fetch(slot)
         host_us = (time.perf_counter() - started) * 1e6
         self.pending.append(PendingStep(step.step, slot, rows, epochs, entries, logprobs, host_us))
@@ -98,16 +100,19 @@ class Steps:
         program.inbox.send(slot, step, shape, changes)
         return shape
 
-    def _run(self, shape: Shape, step: StepInput, special: bool) -> None:
-        """Replay the step's graph, or run it eagerly when it has none."""
-        graph = self.ladder.captured.get(shape) if self.ladder else None
-        if graph is not None:
-            graph.replay()
-            return
+    def _run(self, shape: Shape, step: StepInput, special: bool) -> bool:
+        """Replay the graph of the step, or run it eagerly without one. Whether its ids are what the rows ask for."""
+        filtered = shape._replace(filtered=self._filtered and not special)
+        captured = self.ladder.captured if self.ladder else {}
+        for wanted in (filtered, shape):
+            if wanted in captured:
+                captured[wanted].replay()
+                return not special and wanted.filtered == self._filtered
         width = None  # padded steps: all blocks, so that kernels are compiled for one width
         if self.shapes is None:
             width = -(-int((step.starts + step.num_tokens).max()) // self.program.rows.block_size)
-        self.program.run(shape, width, draw=not special)
+        self.program.run(filtered, width, draw=not special)
+        return not special
 
     def _asks_for_more(self, step: StepInput, entries: Int32 | None) -> bool:
         rows, positions = _sampled(step, entries)

@@ -3,8 +3,8 @@
     inbox -> open_step -> stage -> layers -> head -> sample -> close_step -> tokens, starts, outbox
 
 Nothing in it depends on the host but the shape, so the same lines run eagerly and are captured in a CUDA graph. The
-choice made here is the plain one (greedy or by temperature); what filters, penalties, forbidden ids or
-log-probabilities ask for is done behind the step, from its logits (``runner``).
+choice made here is by temperature and filters; what penalties, forbidden ids or log-probabilities ask for is done
+behind the step, from its logits (``steps``).
 """
 
 from dataclasses import dataclass
