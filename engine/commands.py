@@ -15,8 +15,9 @@ from engine.workload.check import check
 from engine.workload.items import Workload, fit
 from engine.workload.ladder import ladder
 from engine.workload.latency import latency
+from engine.workload.mixed import mixed_items, mixed_step
 from engine.workload.race_spec import RaceSpec, run_race
-from engine.workload.tables import latency_tables, throughput_tables
+from engine.workload.tables import latency_tables, mixed_table, throughput_tables
 from engine.workload.waterfall import waterfall
 
 # bench latency: rows, prompt and output tokens. The middle of the answers stands at a context of 1k on CUDA.
@@ -103,6 +104,16 @@ def bench_latency(args: argparse.Namespace) -> None:
         eagerly = worker.eagerly if worker.graphs else None
         entries = latency(run.make_engine, run.shape, machine, rows, (prompt, output), eagerly, run.progress)
         run.finish(entries, workload.describe(), latency_tables(entries))
+
+
+def bench_mixed(args: argparse.Namespace) -> None:
+    """Milliseconds of a step in which rows decode beside a chunk of a prompt, beside the floor of the union."""
+    args.max_num_seqs, args.token_budget = args.decodes + 1, args.decodes + args.chunk
+    workload = Workload("mixed", mixed_items(args.decodes, args.chunk, args.context, 10_000), 0)
+    with session(args, bench_config(args, workload)) as run:
+        sizes = args.decodes, args.chunk, args.context
+        entry = mixed_step(run.make_engine, run.shape, run.calibrate().machine, *sizes, run.progress)
+        run.finish(entry, workload.describe(), [mixed_table(entry)])
 
 
 def bench_host(args: argparse.Namespace) -> None:

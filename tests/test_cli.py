@@ -110,6 +110,15 @@ def test_latency_sweeps_the_rows(tmp_path):
     assert 22 < one["context"] < 32 and one["of_floor"] == pytest.approx(one["floor_ms"] / one["ms_per_step"])
 
 
+def test_mixed_finds_the_steps_of_decodes_and_one_chunk(tmp_path):
+    """Guards `bench mixed`: only steps in which all rows decode beside a whole chunk count."""
+    where = tmp_path / "out.json"
+    done = run("bench", "mixed", *TINY, "--decodes", 3, "--chunk", 16, "--context", 20, "--json", where)
+    assert done.returncode == 0, done.stderr
+    entry = json.loads(where.read_text())["results"]
+    assert (entry["decodes"], entry["chunk"]) == (3, 16) and entry["steps"] >= 10 and entry["context"] > 20
+
+
 def test_generate_streams_text_and_keeps_standard_output_clean(tmp_path):
     """Guards the pipe: text and nothing else on standard output; the same seed gives the same tokens."""
     arguments = ["generate", "--device", "cpu", "--max-tokens", "8", "--seed", "3", "--prompt", "Once", "--json"]

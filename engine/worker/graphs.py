@@ -115,17 +115,16 @@ class Ladder:
         return Eager.CAPTURE_FAILED if shape in self.failed else Eager.NOT_CAPTURED_YET
 
     def describe(self) -> list[dict]:
-        """One entry per shape that was tried: tokens, kind, seconds, megabytes, error. (Hits are in the trace.)"""
-        return [
-            {
-                "tokens": shape.tokens,
-                "kind": "mixed" if shape.max_query_len > 1 else "decode" if not shape.filtered else "filtered decode",
-                "seconds": round(rung.seconds, 3),
-                "mb": round(rung.num_bytes / 2**20, 1),
-                "error": self.failed.get(shape),
-            }
-            for shape, rung in self.rungs.items()
-        ]
+        """One entry per size and kind tried: tokens, kind, seconds, megabytes, error. (Hits are in the trace.)"""
+        entries: dict[Shape, dict] = {}
+        for shape, rung in self.rungs.items():
+            empty = {"tokens": shape.tokens, "kind": "decode" if shape.max_query_len == 1 else "mixed"}
+            empty |= {"seconds": 0.0, "mb": 0.0, "error": None}
+            entry = entries.setdefault(shape._replace(filtered=False), empty)
+            entry["seconds"] = round(entry["seconds"] + rung.seconds, 3)
+            entry["mb"] = round(entry["mb"] + rung.num_bytes / 2**20, 1)
+            entry["error"] = entry["error"] or self.failed.get(shape)
+        return list(entries.values())
 
     def _capture(self, shape: Shape) -> torch.cuda.CUDAGraph:
         if self._reserved is None:

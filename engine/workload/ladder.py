@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from engine.trace.timed_steps import TimedStep, graph_use
 
 FORMULAS: dict[str, str] = {
-    "seconds": "to capture it, kernels compiled on the way included",
+    "seconds": "to capture it (decode shapes: with filters too), kernels compiled on the way included",
     "mb": "device memory that the capture took; all graphs share one pool, which the first one pays for",
     "hits": "steps of the recorded pass that ran in it",
     "padding": "tokens that these steps computed for nobody",

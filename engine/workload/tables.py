@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from engine.workload import bench, ladder, latency
+from engine.workload import bench, ladder, latency, mixed
 from engine.workload.check import FORMULAS as CHECKED
 from engine.workload.report import box, metric_rows, number
 
@@ -59,6 +59,11 @@ def latency_tables(entries: Sequence[dict]) -> list[str]:
     names = tuple(name for name in entries[0] if name != "output_throughput")
     rows = [names, *[tuple(number(entry[name]) for name in names) for entry in entries]]
     return [box("Decode step", rows), _words(latency.FORMULAS)]
+
+
+def mixed_table(entry: dict) -> str:
+    """Each figure of a mixed step beside its formula."""
+    return box("Mixed step", metric_rows(entry, mixed.FORMULAS))
 
 
 def _words(formulas: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ import pytest
 
 from engine.workload import lengths
 from engine.workload.limits import Machine, ModelShape, decode_floor, offline_floor, prefill_floor
+from engine.workload.mixed import mixed_floor
 
 H200 = Machine(4.3e12, 790e12)
 QWEN_0_6B = ModelShape(1024, 28, 16, 8, 128, 3072, 151_936, tied=True, qk_norm=True)
@@ -65,3 +66,10 @@ def test_fewer_rows_can_only_be_slower():
     wide, narrow = (offline_floor(QWEN_0_6B, pairs, H200, rows) for rows in (5, 2))
     assert wide["steps"] == 49 and narrow["steps"] >= 52
     assert narrow["decode_s"] > wide["decode_s"] and narrow["prefill_s"] == wide["prefill_s"]
+
+
+def test_a_mixed_step_reads_its_weights_once():
+    """Guards the floor of the union: dearer than either part, cheaper than both one after the other."""
+    decodes, chunk = decode_floor(LLAMA_8B, 32, 1024, H200).total, prefill_floor(LLAMA_8B, 64, H200)
+    union = mixed_floor(LLAMA_8B, 32, 1024, 64, 0, H200).total
+    assert max(decodes, chunk) < union < decodes + chunk
