@@ -17,7 +17,8 @@ from engine.workload.ladder import ladder
 from engine.workload.latency import latency
 from engine.workload.mixed import mixed_items, mixed_step
 from engine.workload.race_spec import RaceSpec, run_race
-from engine.workload.tables import latency_tables, mixed_table, throughput_tables
+from engine.workload.stages import beside, stages
+from engine.workload.tables import latency_tables, mixed_table, stages_table, throughput_tables
 from engine.workload.waterfall import waterfall
 
 # bench latency: rows, prompt and output tokens. The middle of the answers stands at a context of 1k on CUDA.
@@ -116,6 +117,21 @@ def bench_mixed(args: argparse.Namespace) -> None:
         run.finish(entry, workload.describe(), [mixed_table(entry)])
 
 
+def bench_stages(args: argparse.Namespace) -> None:
+    """The same requests through transformers and through this engine, one technique after the other."""
+    workload = lengths.race(args.requests, 1.0, args.seed, 1000)
+    args.max_num_seqs = args.max_num_seqs or args.rows
+    with session(args, bench_config(args, workload)) as run:
+        workload = fit(workload, run.model.limits.max_model_len, run.model.limits.vocab_size)
+        worker = run.model.worker
+        eagerly = worker.eagerly if worker.graphs else None
+        entries = stages(run.make_engine, workload.items, run.logits, eagerly, run.progress)
+        peer = _peer(args, run, workload)
+        first = {"stage": "transformers", "output_throughput": peer["output_throughput"], "agreed": None, "kl": None}
+        entries = beside([first, *entries])
+        run.finish(entries, workload.describe(), [stages_table(entries)])
+
+
 def bench_host(args: argparse.Namespace) -> None:
     """What a step costs the host against rows, waiting requests and blocks. No model, no device."""
     progress = report.ProgressBar()
@@ -165,7 +181,13 @@ def trace(args: argparse.Namespace) -> None:
 
 
 def _beside_peer(args: argparse.Namespace, run: Session, workload: Workload, ours: float) -> dict:
-    """The peer's figures and the ratio. Our model leaves the device first: both do not fit."""
+    """The peer's figures and the ratio."""
+    peer = _peer(args, run, workload)
+    return {args.compare: peer, "ratio": ours / peer["output_throughput"]}
+
+
+def _peer(args: argparse.Namespace, run: Session, workload: Workload) -> dict:
+    """transformers on the same requests. Our model leaves the device first: both do not fit."""
     from engine.workload.peers import generate_static, peer_model
 
     spec, config = run.model.worker.spec, run.model.config
@@ -173,5 +195,4 @@ def _beside_peer(args: argparse.Namespace, run: Session, workload: Workload, our
     run.progress("loading transformers", 0.0)
     model = peer_model(spec, config.worker, run.device)
     rows = config.scheduling.max_num_seqs
-    peer = generate_static(model, workload.items, rows, args.compare_seconds, run.progress)
-    return {args.compare: peer, "ratio": ours / peer["output_throughput"]}
+    return generate_static(model, workload.items, rows, args.compare_seconds, run.progress)

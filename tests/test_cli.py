@@ -1,6 +1,7 @@
 """The command line: one line per mistake, results on standard output only, JSON as documented."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -117,6 +118,18 @@ def test_mixed_finds_the_steps_of_decodes_and_one_chunk(tmp_path):
     assert done.returncode == 0, done.stderr
     entry = json.loads(where.read_text())["results"]
     assert (entry["decodes"], entry["chunk"]) == (3, 16) and entry["steps"] >= 10 and entry["context"] > 20
+
+
+def test_stages_stand_on_the_same_requests(tmp_path):
+    """Guards `bench stages`: transformers first, a stage that the device lacks is left out, ratios multiply up."""
+    where = tmp_path / "out.json"
+    done = run("bench", "stages", *TINY, "--requests", 4, "--rows", 2, "--json", where)
+    assert done.returncode == 0, done.stderr
+    entries = json.loads(where.read_text())["results"]
+    names = ["transformers", "fused kernels", "in-flight batching", "one step in flight"]
+    assert [entry["stage"] for entry in entries] == names
+    assert all(entry["agreed"] == 1 for entry in entries[1:])
+    assert entries[-1]["times_first"] == pytest.approx(math.prod(entry["times_before"] for entry in entries))
 
 
 def test_generate_streams_text_and_keeps_standard_output_clean(tmp_path):

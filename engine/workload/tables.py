@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from engine.workload import bench, ladder, latency, mixed
+from engine.workload import bench, ladder, latency, mixed, stages
 from engine.workload.check import FORMULAS as CHECKED
 from engine.workload.report import box, metric_rows, number
 
@@ -64,6 +64,13 @@ def latency_tables(entries: Sequence[dict]) -> list[str]:
 def mixed_table(entry: dict) -> str:
     """Each figure of a mixed step beside its formula."""
     return box("Mixed step", metric_rows(entry, mixed.FORMULAS))
+
+
+def stages_table(entries: Sequence[dict]) -> str:
+    """One line for each stage, then what its numbers mean."""
+    names = ("stage", *stages.FORMULAS)
+    rows = [names, *[tuple(number(entry[name]) for name in names) for entry in entries]]
+    return box("From transformers to this engine", rows) + "\n" + _words(stages.FORMULAS)
 
 
 def _words(formulas: Mapping[str, str]) -> str:
