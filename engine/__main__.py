@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn, get_args
 
-from engine.config import Batching, Capacity, Chunking, Dtype, KVDtype, Shape
+from engine.config import Batching, Capacity, Chunking, Dtype, Eviction, KVDtype, Preemption, QueueOrder, Shape
 from engine.errors import FlightdeckError, InvalidRequest, UnsupportedModel
 from engine.workload.lengths import BY_NAME
 
@@ -69,6 +69,11 @@ def common_options() -> argparse.ArgumentParser:
     sizes.add_argument("--batching", choices=get_args(Batching), default="in-flight")
     sizes.add_argument("--capacity", choices=get_args(Capacity), default="max-utilization")
     sizes.add_argument("--chunking", choices=get_args(Chunking), default="fcfs")
+    sizes.add_argument("--preemption", choices=get_args(Preemption), default="lifo")
+    sizes.add_argument("--queue-order", choices=get_args(QueueOrder), default="priority")
+    sizes.add_argument("--aging", type=between(0, 1e6), default=0.0, metavar="SECONDS", help="worth one priority level")
+    sizes.add_argument("--eviction", choices=get_args(Eviction), default="lru")
+    sizes.add_argument("--wait-for-prefix", action="store_true", help="wait for a shared prefix that is being computed")
     sizes.add_argument("--in-flight-steps", type=whole(0))
     output = parser.add_argument_group("run and output")
     output.add_argument("--seed", type=whole(0), default=0)

@@ -1,7 +1,8 @@
 """The engine's clock: nanoseconds since it was made, standing still while paused."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class Clock:
@@ -25,6 +26,15 @@ class Clock:
     def stop(self) -> None:
         """Stand still from now on. Nothing happens when it stands already."""
         self._stopped_at = self()
+
+    @contextmanager
+    def held(self) -> Iterator[int]:
+        """The time now, the same for everybody inside; afterwards it is where it would have been."""
+        stopped, self._stopped_at = self._stopped_at, self()
+        try:
+            yield self._stopped_at
+        finally:
+            self._stopped_at = stopped
 
     def start(self) -> None:
         """Go on from where it stopped. Nothing happens when it runs already."""

@@ -133,6 +133,11 @@ def _config(args: argparse.Namespace, defaults: Mapping[str, object], pool_block
         "batching": args.batching,
         "capacity": args.capacity,
         "chunking": args.chunking,
+        "preemption": args.preemption,
+        "queue_order": args.queue_order,
+        "aging_s": args.aging,
+        "eviction": args.eviction,
+        "wait_for_prefix": args.wait_for_prefix,
     }
     fields |= {name: value for name, value in given.items() if value is not None}
     worker = WorkerConfig(args.model, args.random_weights, args.device, args.dtype, args.kv_dtype)

@@ -12,9 +12,20 @@ from engine.errors import InvalidRequest
 Batching = Literal["in-flight", "dynamic", "static", "static-shrinking"]
 Capacity = Literal["max-utilization", "guaranteed-no-evict"]
 Chunking = Literal["fcfs", "equal"]
+Preemption = Literal["lifo", "lowest-priority", "cheapest"]
+Eviction = Literal["lru", "priority", "flat-lru"]
+QueueOrder = Literal["priority", "deadline"]
 KVDtype = Literal["auto", "bf16", "fp16", "fp32"]
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 Shape = Literal["tiny", "qwen3-0.6b", "llama-3.2-1b", "llama-3.1-8b", "qwen3-8b"]
+POLICIES = {  # field of ``SchedulingConfig`` -> its values
+    "batching": Batching,
+    "capacity": Capacity,
+    "chunking": Chunking,
+    "preemption": Preemption,
+    "queue_order": QueueOrder,
+    "eviction": Eviction,
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +42,12 @@ class SchedulingConfig:
     capacity: Capacity = "max-utilization"
     chunking: Chunking = "fcfs"
     chunked_prefill: bool = True  # False: a prompt runs whole in one step or waits
+    preemption: Preemption = "lifo"  # who loses its blocks
+    queue_order: QueueOrder = "priority"  # lower first, then arrival; deadline: priority is ms from arrival until due
+    aging_s: float = 0.0  # queue_order priority: seconds of waiting that are worth one level; 0: waiting counts nothing
     prefix_cache: bool = True
+    eviction: Eviction = "lru"  # whose content goes first
+    wait_for_prefix: bool = False  # in-flight: wait for a shared prefix that another request computes now
     window_ms: float = 10.0  # dynamic batching: how long the gate collects
     preferred_sizes: tuple[int, ...] = (4, 8)  # dynamic batching: release early at these sizes
     steps_in_flight: int = 0
@@ -45,8 +61,9 @@ class SchedulingConfig:
         _check("block_size", self.block_size, 1 <= self.block_size <= 256, "1 to 256")
         _check("watermark", self.watermark, 0 <= self.watermark < 1, "0 <= watermark < 1")
         _check("window_ms", self.window_ms, self.window_ms >= 0, "0 or more milliseconds")
+        _check("aging_s", self.aging_s, 0 <= self.aging_s < float("inf"), "0 (none) or more seconds")
         _check("steps_in_flight", self.steps_in_flight, 0 <= self.steps_in_flight <= 8, "0 to 8")
-        for name, kind in (("batching", Batching), ("capacity", Capacity), ("chunking", Chunking)):
+        for name, kind in POLICIES.items():
             _check(
                 name, getattr(self, name), getattr(self, name) in get_args(kind), f"one of {', '.join(get_args(kind))}"
             )

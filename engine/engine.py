@@ -115,7 +115,7 @@ class Engine:
         if self.answers.find(name) is not None:
             raise InvalidRequest("name", "one that no live request has", name)
         seed = self._seeds.getrandbits(62) if params.seed is None else params.seed
-        request = Request(self._next_id, ids, params, max_tokens, seed, name, priority, salt, self.clock())
+        request = Request(self._next_id, ids, params, max_tokens, seed, name, priority, salt)
         self._next_id += 1
         self._arrive(request)
         return request
@@ -188,9 +188,10 @@ class Engine:
     def _arrive(self, request: Request) -> None:
         self.recorder.emit_pieces(request.prompt_ids)
         name = request.name.encode()
-        self.recorder.emit(
-            Arrive(request.id, request.max_tokens, request.priority, request.seed, name, request.prompt_ids)
-        )
+        with self.clock.held() as request.arrived_ns:  # the queue may be ordered by it, so the trace has it to the ns
+            self.recorder.emit(
+                Arrive(request.id, request.max_tokens, request.priority, request.seed, name, request.prompt_ids)
+            )
         refusal = self.scheduler.refusal(request)
         if refusal is not None:
             self.recorder.emit(refusal)

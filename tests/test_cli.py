@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.__main__ import build_parser, main
+from engine.command_setup import race_config
 from engine.trace.files import load
 from engine.workload.race import SCHEDULERS
 from engine.workload.report import ProgressBar, box, document, number
@@ -30,6 +31,10 @@ def run(*arguments):
         (("bench", "race", "--rows", "0"), ("--rows", "at least 1", "'0'")),
         (("bench", "race", "--length-spread", "2"), ("--length-spread", "0..1")),
         (("bench", "race", "--batching", "x"), ("--batching", "in-flight", "static-shrinking")),
+        (("bench", "race", "--preemption", "x"), ("--preemption", "lifo", "lowest-priority", "cheapest")),
+        (("bench", "race", "--eviction", "x"), ("--eviction", "lru", "priority", "flat-lru")),
+        (("bench", "race", "--queue-order", "x"), ("--queue-order", "priority", "deadline")),
+        (("bench", "race", "--aging", "-1"), ("--aging", "0..1e+06")),
         (("bench", "throughput", "--workload", "W9"), ("--workload", "W1", "mooncake")),
         (("bench", "race", "--token-budget", "4"), ("token_budget", "max_num_seqs (8)")),
         (("generate", "--prompt", "x", "--device", "tpu"), ("device", "cuda:N")),
@@ -54,6 +59,15 @@ def test_a_missing_recording_is_a_failure_not_bad_syntax(tmp_path, capsys):
     """Guards exit status 1: the input was well-formed, the work failed; still one line."""
     assert main(["trace", str(tmp_path / "none"), "--to", "jsonl"]) == 1
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_policies_reach_the_scheduler():
+    """An option that is parsed and then forgotten would change nothing, silently."""
+    chosen = ["--preemption", "cheapest", "--queue-order", "deadline", "--eviction", "priority", "--wait-for-prefix"]
+    args = build_parser().parse_args(["bench", "race", "--device", "cpu", "--aging", "2.5", *chosen])
+    limits = race_config(args).scheduling
+    assert (limits.preemption, limits.queue_order, limits.eviction) == ("cheapest", "deadline", "priority")
+    assert (limits.aging_s, limits.wait_for_prefix) == (2.5, True)
 
 
 def test_every_command_names_a_function_that_exists():

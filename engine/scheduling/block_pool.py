@@ -1,7 +1,8 @@
-"""The pool of KV blocks: who holds them, which content they keep, and in which order they are given away.
+"""The pool of KV blocks: who holds them, which content they keep, and which are given away.
 
-One list is both the free list and the LRU list. A block that nobody references stands in it; when its content is
-still addressable (it has a hash) it can be taken back by a prefix hit, until its turn comes and it is evicted::
+One list is both the free list and the eviction list (``eviction`` says in which order). A block that nobody references
+stands in it; when its content is still addressable (it has a hash) it can be taken back by a prefix hit, until its turn
+comes and it is evicted::
 
     front: handed out next                                   back: freed last
       [ 7 ][ 2 ][ 9#][ 4#][ 1#] ...                      # keeps its content: reclaimable
@@ -10,8 +11,10 @@ still addressable (it has a hash) it can be taken back by a prefix hit, until it
 All operations are O(1) per block. Block 0 is reserved (padding points there) and never given to anyone.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from engine.config import Eviction
+from engine.scheduling.eviction import free_order
 
 
 class BlockPool:
@@ -20,10 +23,10 @@ class BlockPool:
     ``newly_hashed`` and ``evicted`` collect what happened since the last step, for its trace records.
     """
 
-    def __init__(self, num_blocks: int) -> None:
+    def __init__(self, num_blocks: int, eviction: Eviction = "lru") -> None:
         self.num_blocks = num_blocks
         self.refs = [0] * (num_blocks + 1)
-        self._unreferenced: OrderedDict[int, None] = OrderedDict.fromkeys(range(1, num_blocks + 1))
+        self._unreferenced = free_order(eviction, num_blocks)
         self._hash_of: dict[int, bytes] = {}
         self._block_of: dict[bytes, int] = {}
         self.reclaimable = 0
@@ -45,7 +48,7 @@ class BlockPool:
         return [self._take_one() for _ in range(count)]
 
     def _take_one(self) -> int:
-        block, _ = self._unreferenced.popitem(last=False)
+        block = self._unreferenced.take()
         self.refs[block] = 1
         if block in self._hash_of:
             self.reclaimable -= 1
@@ -62,16 +65,18 @@ class BlockPool:
     def retain(self, block: int) -> None:
         """One more reference: a prefix hit. A reclaimable block leaves the free list with its content."""
         if self.refs[block] == 0:
-            del self._unreferenced[block]
+            self._unreferenced.remove(block)
             self.reclaimable -= 1
         self.refs[block] += 1
 
-    def release(self, blocks: Iterable[int]) -> None:
-        """Drop one reference of each, in the given order; those nobody holds any more go to the back of the list."""
-        for block in blocks:
+    def release(self, table: Sequence[int], num_full: int = 0, priority: int = 0) -> None:
+        """Drop one reference of each block of a table, whose first ``num_full`` hold content that a request of this
+        ``priority`` used. Those that nobody holds any more go to the free list."""
+        self._unreferenced.credit(table[:num_full], priority)
+        for block in self._unreferenced.freeing(table):
             self.refs[block] -= 1
             if self.refs[block] == 0:
-                self._unreferenced[block] = None
+                self._unreferenced.put(block)
                 self.reclaimable += block in self._hash_of
 
     def register(self, block: int, content: bytes) -> None:
@@ -90,6 +95,7 @@ class BlockPool:
         self._hash_of.clear()
         self._block_of.clear()
         self.newly_hashed.clear()
+        self._unreferenced.forget_all()
         self.reclaimable = 0
 
     def hashed(self) -> list[int]:
@@ -99,6 +105,10 @@ class BlockPool:
     def order(self) -> list[int]:
         """Unreferenced blocks in the order in which they would be handed out."""
         return list(self._unreferenced)
+
+    def levels(self) -> dict[int, int]:
+        """Block -> the priority that its content is worth, under the eviction policy that asks for it."""
+        return self._unreferenced.levels()
 
     def check_integrity(self, tables: Iterable[Iterable[int]]) -> None:
         """Compare every count with the live block tables. Raises ``RuntimeError`` naming the first bad block."""

@@ -13,6 +13,7 @@ chained: it covers its ids and the hash of the block before it, so one look-up p
 from array import array
 from hashlib import blake2b
 
+from engine.config import SchedulingConfig
 from engine.request import Request
 from engine.scheduling.block_pool import BlockPool
 
@@ -21,15 +22,20 @@ class KVCacheManager:
     """Block tables over one pool. Everything that changes the KV but is not a token id goes into ``Request.salt``:
     model and KV dtype are fixed for the life of a pool."""
 
-    def __init__(self, num_blocks: int, block_size: int, prefix_cache: bool) -> None:
-        self.pool = BlockPool(num_blocks)
-        self.block_size = block_size
-        self.prefix_cache = prefix_cache
+    def __init__(self, config: SchedulingConfig) -> None:
+        self.pool = BlockPool(config.pool_blocks, config.eviction)
+        self.block_size = config.block_size
+        self.prefix_cache = config.prefix_cache
         self.table_entries = 0  # over all live tables
 
     def blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold the KV of ``num_tokens`` tokens."""
         return -(-num_tokens // self.block_size)
+
+    def full_blocks(self, request: Request) -> int:
+        """Blocks of the table of ``request`` whose content outlives it: computed, full, and their ids known."""
+        known = min(request.num_computed_tokens, request.num_tokens)
+        return known // self.block_size if self.prefix_cache else 0
 
     def find_hits(self, request: Request) -> list[int]:
         """Blocks that hold the longest known prefix: whole blocks, and never the last token, which must be computed."""
@@ -76,12 +82,10 @@ class KVCacheManager:
         return request.num_hashed_blocks >= num_written // self.block_size
 
     def close_table(self, request: Request) -> None:
-        """Free the table, tail first: of a cached prefix the deepest block is then evicted first.
-
-        Full blocks keep their content. Writes of steps still in flight do not count: their results are dropped.
-        """
+        """Free the table. Full blocks keep their content; writes of steps still in flight do not count: their results
+        are dropped."""
         self.hash_full_blocks(request, request.num_computed_tokens)
-        self.pool.release(reversed(request.blocks))
+        self.pool.release(request.blocks, self.full_blocks(request), request.priority)
         self.table_entries -= len(request.blocks)
         request.blocks = []
         request.num_hashed_blocks = 0

@@ -1,5 +1,6 @@
 """Who waits, who holds a row, and how requests move between the two. Every move writes its trace record."""
 
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -9,6 +10,7 @@ from engine.request import Request, RequestState
 from engine.scheduling.batching import Retire
 from engine.scheduling.capacity import Capacity
 from engine.scheduling.kv_cache_manager import KVCacheManager
+from engine.scheduling.queue_order import QueueOrder
 from engine.trace.events import Admit, Cause, Event, Leave
 
 END_STATES = {Cause.ABORT: RequestState.ABORTED, Cause.ERROR: RequestState.ABORTED}  # all others: FINISHED
@@ -24,9 +26,11 @@ class Roster:
         kv: KVCacheManager,
         capacity: Capacity,
         retire: Retire,
+        order: QueueOrder,
         emit: Callable[[Event], None],
     ) -> None:
         self.config, self.kv, self.capacity, self.retire, self.emit = config, kv, capacity, retire, emit
+        self.order = order
         self.waiting: deque[Request] = deque()
         self.running: list[Request] = []  # admission order
         self.prefilling: list[Request] = []  # those of ``running`` that have not launched their whole prompt
@@ -35,12 +39,13 @@ class Roster:
         self.moves = 0  # how often anybody got a row, lost it, or ended in it
 
     def enqueue(self, request: Request) -> None:
-        """Into the queue: by priority (lower first), then by arrival. Preempted requests are never overtaken."""
+        """Into the queue, behind its equals: O(1) for who comes last, else a bisection."""
         self._live[request.id] = request
-        place = len(self.waiting)
-        while place and _overtakes(request, self.waiting[place - 1]):
-            place -= 1
-        self.waiting.insert(place, request)
+        waiting, key = self.waiting, self.order.key
+        if not waiting or key(waiting[-1]) <= key(request):
+            waiting.append(request)
+        else:
+            waiting.insert(bisect_right(waiting, key(request), key=key), request)
 
     def find(self, request_id: int) -> Request | None:
         """The request, unless it is unknown or its answer has ended."""
@@ -63,17 +68,16 @@ class Roster:
         self.emit(Admit(request.id, request.row, request.epoch, int(resumed), cached, list(hits)))
         return request
 
-    def preempt_newest(self, for_request: Request) -> Request:
-        """The most recently admitted request loses its blocks and goes to the front of the queue; its tokens stay."""
-        request = self.running[-1]
-        have = self.kv.pool.available
-        lost = request.num_computed_tokens
-        self._leave(request, Cause.PREEMPT, for_request=for_request.id, lost_tokens=lost, need=1, have=have)
+    def preempt(self, request: Request, for_request: Request, need: int) -> None:
+        """``request`` loses its blocks and goes back into the queue, in front of its equals; its tokens stay. ``need``
+        blocks were needed, the first one that was not there ``for_request``."""
+        lost, have = request.num_computed_tokens, self.kv.pool.available
+        self._leave(request, Cause.PREEMPT, for_request=for_request.id, lost_tokens=lost, need=need, have=have)
         request.state = RequestState.PREEMPTED
         request.num_scheduled_tokens = request.num_computed_tokens = 0
         request.num_preemptions += 1
-        self.waiting.appendleft(request)
-        return request
+        place = bisect_left(self.waiting, self.order.key(request), key=self.order.key)
+        self.waiting.insert(place, request)
 
     def end(self, request: Request, cause: Cause) -> None:
         """The answer of a live request ends. Its row is given back now or with its group, as ``retire`` says."""
@@ -114,10 +118,6 @@ class Roster:
             "running": [request.id for request in self.running],
             "requests": {request.id: _facts(request) for request in (*self.waiting, *self.running)},
         }
-
-
-def _overtakes(request: Request, other: Request) -> bool:
-    return other.state is RequestState.WAITING and request.priority < other.priority
 
 
 def _facts(request: Request) -> tuple:

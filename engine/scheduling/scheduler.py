@@ -2,8 +2,9 @@
 
 One integer drives a request: ``num_scheduled_tokens`` (moved at launch) catches up with its tokens, and
 ``num_computed_tokens`` (moved at apply) follows. ``schedule`` reads top to bottom what happens in a step; each policy
-stands in its own file: ``batching`` (when requests enter and leave), ``capacity`` (who may hold KV), ``microbatch``
-(which tokens run). Semantics follow vLLM V1 and TensorRT-LLM.
+stands in its own file: ``queue_order`` (who is first), ``batching`` (when requests enter and leave), ``capacity`` (who
+may hold KV), ``preemption`` (who loses it), ``eviction`` (whose content goes), ``microbatch`` (which tokens run);
+``admission`` puts those to the queue. Semantics follow vLLM V1 and TensorRT-LLM.
 """
 
 from collections import deque
@@ -11,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from engine.config import SchedulingConfig
 from engine.request import Request, RequestState
-from engine.scheduling import batching, capacity
+from engine.scheduling import batching, capacity, preemption, queue_order
+from engine.scheduling.admission import Admission
 from engine.scheduling.answers import AnswerLimits
-from engine.scheduling.capacity import Shortage
 from engine.scheduling.kv_cache_manager import KVCacheManager
 from engine.scheduling.microbatch import MicroBatchScheduler
 from engine.scheduling.plan import Launched, StepPlan
@@ -46,12 +47,15 @@ class Scheduler:
         self.config = config
         self.emit = emit
         self.answers = AnswerLimits(config, eos_ids)
-        self.kv = KVCacheManager(config.pool_blocks, config.block_size, config.prefix_cache)
+        self.kv = KVCacheManager(config)
         self.gate, retire = batching.policies(config)
-        self.capacity = capacity.policy(self.kv, config)
+        room = capacity.policy(self.kv, config)
         self.micro_batch = MicroBatchScheduler(config)
         self._graph_for = graph_for or self.micro_batch.graph_for
-        self.roster = Roster(config, self.kv, self.capacity, retire, emit)
+        order = queue_order.policy(config)
+        self.victim = preemption.policy(config, self.kv, order)
+        self.roster = Roster(config, self.kv, room, retire, order, emit)
+        self.admission = Admission(config, self.kv, self.gate, room, self.victim, self.micro_batch, self.roster)
         self._in_flight: deque[Launched] = deque()
         self._to_hash: list[Request] = []  # may hold full blocks that are not addressable yet
         self._steady: SteadyDecode | None = None
@@ -100,7 +104,8 @@ class Scheduler:
         else:
             self._steady = None
             self._plan_decodes(plan)
-        self._admit_waiting(plan, now_ns)
+        if self.roster.waiting:
+            self.admission.admit_waiting(plan, self.steps_in_flight, now_ns)
         self._plan_chunks(plan)
         return None if plan.is_empty else self._launch(plan)
 
@@ -120,67 +125,26 @@ class Scheduler:
         ready = [r for r in running if r.num_tokens_at_admission <= r.num_scheduled_tokens < r.kv_limit]
         if not any(map(batching.is_live, ready)):  # padded rows alone compute nothing
             return
-        for request in [r for r in ready if r.num_scheduled_tokens == len(r.blocks) * block_size]:
-            if request.row >= 0:  # not preempted by one before it
-                self._append_block(request, plan)
+        self._append_blocks([r for r in ready if r.num_scheduled_tokens == len(r.blocks) * block_size], plan)
         if plan.preempted or plan.starved:
             ready = [r for r in ready if r.num_scheduled_tokens < len(r.blocks) * block_size]
         plan.decodes = sorted(ready, key=lambda request: request.num_scheduled_tokens, reverse=True)
 
-    def _append_block(self, request: Request, plan: StepPlan) -> None:
-        """Give a running request, whose blocks are full, the next one. If need be the newest requests are preempted,
-        but not while results are in flight, which may free blocks: until they are applied it sits out."""
-        if not self.kv.hash_full_blocks(request, request.num_scheduled_tokens):
-            self._to_hash.append(request)
-        while not self.kv.pool.available:
-            if self._in_flight:
-                plan.starved += 1
-                return
+    def _append_blocks(self, full: list[Request], plan: StepPlan) -> None:
+        """Give the next block to running requests whose blocks are ``full``. If need be others are preempted, but not
+        while results are in flight, which may free blocks: until they are applied who lacks a block sits out."""
+        while not self._in_flight and len(full) > self.kv.pool.available:
             plan.preempted += 1
-            if self.roster.preempt_newest(for_request=request) is request:
-                return
-        plan.add_blocks(request.row, self.kv.grow(request, request.num_scheduled_tokens + 1))
-
-    def _admit_waiting(self, plan: StepPlan, now_ns: int) -> None:
-        """Admit from the head of the queue while it fits, and note what stops the next one."""
-        waiting, prefilling = self.roster.waiting, self.roster.prefilling
-        idle = not self.roster.running and not self._in_flight
-        admissions_left = self.gate.admissions(waiting, idle, now_ns)
-        tokens_left = self.micro_batch.tokens_left(len(plan.decodes), [r.num_to_prefill for r in prefilling])
-        while waiting:
-            head = waiting[0]
-            obstacle = self._closed(plan, admissions_left, now_ns)
-            hits = [] if obstacle else self.kv.find_hits(head)
-            obstacle = obstacle or self._shortage(head, hits, tokens_left)
-            if obstacle:
-                return plan.leave_out(head, obstacle)
-            self.roster.admit_head(hits)
-            plan.admit(head)
-            plan.add_blocks(head.row, self.kv.grow(head, head.num_tokens))
-            tokens_left -= self.micro_batch.claim(head.num_to_prefill)
-            admissions_left -= 1
-        return None
-
-    def _closed(self, plan: StepPlan, admissions_left: int, now_ns: int) -> Shortage | None:
-        """Why nobody may enter now, whoever stands at the head."""
-        rows_held = len(self.roster.running)
-        if plan.preempted:
-            return Reason.PREEMPTED_THIS_STEP, plan.preempted, self.kv.pool.available
-        if plan.starved:
-            return Reason.RESULT_PENDING, plan.starved, self.steps_in_flight
-        if not admissions_left:
-            return Reason.GATE_CLOSED, *self.gate.closed(self.roster.waiting, rows_held, now_ns)
-        if not self.roster.free_rows:
-            return Reason.MAX_NUM_SEQS, rows_held + 1, self.config.max_num_seqs
-        return None
-
-    def _shortage(self, head: Request, hits: list[int], tokens_left: int) -> Shortage | None:
-        """What the head of the queue lacks to enter now: tokens of the budget (a group needs none yet), or blocks."""
-        if not self.gate.forms_groups:
-            to_prefill = head.num_tokens - len(hits) * self.config.block_size
-            if shortage := self.micro_batch.shortage(to_prefill, tokens_left):
-                return shortage
-        return self.capacity.shortage(head, hits, anything_runs=bool(self.roster.running))
+            lacking = full[self.kv.pool.available]
+            self.roster.preempt(self.victim.choose(self.roster.running), lacking, need=len(full))
+            full = [request for request in full if request.row >= 0]
+        for request in full:
+            if not self.kv.hash_full_blocks(request, request.num_scheduled_tokens):
+                self._to_hash.append(request)
+            if self.kv.pool.available:
+                plan.add_blocks(request.row, self.kv.grow(request, request.num_scheduled_tokens + 1))
+            else:
+                plan.starved += 1
 
     def _plan_chunks(self, plan: StepPlan) -> None:
         """Divide what the decodes left of the token budget among the prompts."""
@@ -258,5 +222,6 @@ class Scheduler:
             "free": pool.order(),
             "refs": {block: count for block, count in enumerate(pool.refs) if count},
             "hashed": pool.hashed(),
+            "levels": pool.levels(),
             "head": self._head,
         }

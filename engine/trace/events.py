@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, ClassVar, NamedTuple
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1: a preempted request stood in front of all, blocks were evicted by age alone
 
 I32 = Annotated[int, "i"]
 I64 = Annotated[int, "q"]
@@ -49,8 +49,8 @@ class Reason(IntEnum):
     TOKEN_BUDGET = 5  # tokens needed, tokens left in this step
     GATE_CLOSED = 6  # static: rows still running; dynamic: until (us from now), collected so far
     PREEMPTED_THIS_STEP = 7  # no admission in a step that preempted
-    WAITING_FOR_PREFIX = 8
-    PRIORITY = 9
+    WAITING_FOR_PREFIX = 8  # tokens of it that come, the request that computes them
+    PRIORITY = 9  # blocks needed plus one for each running request that comes before it, blocks available
     RESULT_PENDING = 10  # steps in flight must be applied first
     DRAINING = 11
     TOO_LONG = 12  # REFUSE only: tokens needed, tokens of context
@@ -137,7 +137,8 @@ class Leave:
     """A request ended or lost its row.
 
     ``keeps_row`` 1: static padded, the answer ended but the row goes on computing until GROUP_END. Its blocks are
-    freed, tail first, unless it keeps its row. A preempted request goes to the front of the queue.
+    freed, tail first (``flat-lru``: head first), unless it keeps its row. A preempted request goes back into the queue,
+    in front of its equals.
     """
 
     KIND: ClassVar[Kind] = Kind.LEAVE
@@ -214,7 +215,7 @@ class Time:
 
 @dataclass(slots=True)
 class KV:
-    """Blocks whose content went away (EVICT: these; RESET: all unreferenced ones)."""
+    """Blocks whose content went away (EVICT: these; RESET: all)."""
 
     KIND: ClassVar[Kind] = Kind.KV
     op: I32

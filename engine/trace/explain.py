@@ -10,8 +10,6 @@ from engine.trace.views import RequestView, label
 _SENTENCES = {
     Reason.NONE: "may enter with the next step",
     Reason.PREEMPTED_THIS_STEP: "nobody is admitted in a step that preempted",
-    Reason.WAITING_FOR_PREFIX: "a prefix that it shares is being computed",
-    Reason.PRIORITY: "a request of higher priority is first",
     Reason.DRAINING: "the engine is draining",
 }
 _CAUSES = {
@@ -37,6 +35,11 @@ def reason_text(state: State, reason: int, need: int, have: int) -> str:
             return f"{words} (watermark {margin})" if margin else words
         case Reason.WATERMARK:
             return f"needs {many(need, 'block')} with the watermark, {have:,} {_are(have)} available"
+        case Reason.PRIORITY:
+            kept = "with one for the next step of each running request that comes before it"
+            return f"needs {many(need, 'block')} {kept}, {have:,} {_are(have)} available"
+        case Reason.WAITING_FOR_PREFIX:
+            return f"{label(have)} is computing {many(need, 'token')} that it shares"
         case Reason.RESERVED_FOR_RUNNING:
             return f"needs {many(need, 'block')}, {have:,} {_are(have)} not promised to running requests"
         case Reason.MAX_NUM_SEQS:
@@ -92,7 +95,9 @@ def _explain_waiting(state: State, view: RequestView) -> str:
     if state.waiting[0] == view.id:
         return "First in the queue: it may enter with the next step."
     place = state.waiting.index(view.id)
-    return f"{start}: {place} ahead of it in the queue, {label(state.waiting[0])} is first."
+    came_later = sum(state.requests[other].arrived_ns > view.arrived_ns for other in state.waiting[:place])
+    passed = f"; {came_later} of them came later" if came_later else ""
+    return f"{start}: {place} ahead of it in the queue, {label(state.waiting[0])} is first{passed}."
 
 
 def _explain_running(state: State, view: RequestView) -> str:

@@ -1,5 +1,6 @@
 """One function per kind of record: how it changes a ``State``. STEP and APPLY are in ``fold_steps``."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ KEEP_ENDED = 4096  # ended requests that a state remembers
 
 def _on_run(state: "State", event: Run) -> None:
     state.run = event.data
-    state.pool = PoolView(state.limit("pool_blocks"))
+    state.pool = PoolView(state.limit("pool_blocks"), state.limit("eviction", "lru"))
 
 
 def _on_arrive(state: "State", event: Arrive) -> None:
@@ -52,18 +53,16 @@ def _on_arrive(state: "State", event: Arrive) -> None:
     )
     state.mine.add(event.request)
     state.totals.arrived += 1
-    state.waiting.insert(_place_in_queue(state, event.priority), event.request)
+    _enqueue(state, event.request)
 
 
-def _place_in_queue(state: "State", priority: int) -> int:
-    # By priority, then arrival; preempted requests stay in front of all.
-    place = len(state.waiting)
-    while place > 0:
-        ahead = state.requests[state.waiting[place - 1]]
-        if ahead.state == views.PREEMPTED or ahead.priority <= priority:
-            break
-        place -= 1
-    return place
+def _enqueue(state: "State", request: int) -> None:
+    # Behind its equals; most arrivals come last.
+    waiting, key = state.waiting, state.queue_key
+    if not waiting or key(waiting[-1]) <= key(request):
+        waiting.append(request)
+    else:
+        waiting.insert(bisect_right(waiting, key(request), key=key), request)
 
 
 def _on_refuse(state: "State", event: Refuse) -> None:
@@ -118,7 +117,7 @@ def _preempt(state: "State", view: RequestView, event: Leave, freed: int) -> Non
     view.state = views.PREEMPTED
     view.preemptions += 1
     view.lost_tokens += event.lost_tokens
-    state.waiting.insert(0, view.id)
+    state.waiting.insert(bisect_left(state.waiting, state.queue_key(view.id), key=state.queue_key), view.id)
     state.totals.preemptions += 1
     _decided(state, "preempt", view.id, event.need, event.have, event.for_request, event.lost_tokens, freed)
     state.last_preemption = state.pending[-1]
@@ -134,7 +133,8 @@ def _end(state: "State", view: RequestView, event: Leave) -> None:
 
 
 def _give_back(state: "State", view: RequestView) -> None:
-    state.pool.release(reversed(view.blocks))
+    full = min(view.num_computed, view.num_tokens) // state.block_size if state.limit("prefix_cache", 1) else 0
+    state.pool.release(view.blocks, full, view.priority)
     view.blocks = []
     if view.row >= 0:
         state.running.remove(view.id)

@@ -14,6 +14,7 @@ def on_step(state: "State", event: Step) -> None:
     step = StepView(state.step.number + 1, state.t_ns, event.budget, event.used, event.bucket, event.eager_reason)
     step.happened, state.pending = state.pending, []
     state.step = step
+    state.pool.now = step.number
     state.head = (event.head, event.head_reason, event.head_need, event.head_have)
     state.decode_rows.update(dict.fromkeys(event.joined))
     _run_decodes(state, step, set(event.sat_out))
@@ -21,8 +22,9 @@ def on_step(state: "State", event: Step) -> None:
     state.in_flight[step.number] = (state.t_ns, step.ran)
     for row, block in zip(event.block_rows, event.block_ids):
         request = state.rows[row]
-        state.pool.take(block, request)
-        state.own(request).blocks.append(block)
+        blocks = state.own(request).blocks
+        state.pool.take(block, request, len(blocks))
+        blocks.append(block)
     for block in event.hashed:
         state.pool.hashed[block] = 1
     _count(state, step)

@@ -6,7 +6,7 @@ from engine.trace.explain import many
 from engine.trace.state import State
 from engine.trace.views import RequestView, RowKind, label
 
-NEEDS_BLOCKS = (Reason.NO_FREE_BLOCKS, Reason.WATERMARK, Reason.RESERVED_FOR_RUNNING)
+NEEDS_BLOCKS = (Reason.NO_FREE_BLOCKS, Reason.WATERMARK, Reason.RESERVED_FOR_RUNNING, Reason.PRIORITY)
 
 
 def next_free(state: State, request: int) -> str:

@@ -61,10 +61,10 @@ def load(state: "State", event: Keyframe) -> None:
     state.decode_rows = dict.fromkeys(info["decode_rows"])
     state.step = StepView(number=info["step"], t_ns=state.t_ns)
     state.head = tuple(info["head"])
-    state.pool = _pool(state.limit("pool_blocks"), info)
+    state.pool = _pool(state.limit("pool_blocks"), state.limit("eviction", "lru"), info)
     for request in state.running:
-        for block in state.requests[request].blocks:
-            state.pool.owner[block] = request
+        for index, block in enumerate(state.requests[request].blocks):
+            state.pool.owner[block], state.pool.index[block] = request, index
 
 
 def _view(request: RequestLike, standing: tuple) -> RequestView:
@@ -91,11 +91,14 @@ def _view(request: RequestLike, standing: tuple) -> RequestView:
     )
 
 
-def _pool(size: int, info: dict) -> PoolView:
-    pool = PoolView(size)
+def _pool(size: int, eviction: str, info: dict) -> PoolView:
+    pool = PoolView(size, eviction)
     for block, count in info["refs"].items():
         pool.refs[int(block)] = count
     for block in info["hashed"]:
         pool.hashed[block] = 1
+    for block, level in info.get("levels", {}).items():
+        pool.level[int(block)] = level
+    pool.now = info["step"]
     pool.set_free_order(info["free"])
     return pool

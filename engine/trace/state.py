@@ -8,6 +8,7 @@ A copy shares its requests with the original until either changes one (``own``);
 
 from collections import deque
 from operator import attrgetter
+from typing import TypeVar
 
 from engine.trace.events import Record
 from engine.trace.fold import FOLD
@@ -15,6 +16,7 @@ from engine.trace.pool_view import PoolView
 from engine.trace.views import Computes, Happening, RequestView, StepBar, StepView, Times, Totals
 
 HISTORY_STEPS, EVENTS_KEPT = 120, 30
+Setting = TypeVar("Setting", int, float, str)
 _COPIED = (
     "requests",
     "waiting",
@@ -97,6 +99,7 @@ class State:
             "free": list(self.pool.free_order()),
             "refs": {block: count for block, count in enumerate(refs) if count},
             "hashed": [block for block, content in enumerate(hashed) if content],
+            "levels": self.pool.levels(),
             "head": self.head,
         }
 
@@ -104,8 +107,17 @@ class State:
         """The recorded text of token ids; an id without a recorded piece is shown as its number."""
         return b"".join(self.pieces.get(token, b"<%d>" % token) for token in token_ids).decode(errors="replace")
 
-    def limit(self, name: str, default: int = 0) -> int:
-        """A scheduling limit of this run, e.g. ``token_budget``."""
+    def queue_key(self, request: int) -> int:
+        """What the queue is ordered by, the lowest first: priority, or arrival plus what the priority is worth (aging,
+        deadlines)."""
+        view = self.requests[request]
+        if self.limit("queue_order", "priority") == "deadline":
+            return view.arrived_ns + view.priority * 1_000_000
+        aging_ns = round(self.limit("aging_s", 0.0) * 1e9)
+        return view.arrived_ns + view.priority * aging_ns if aging_ns else view.priority
+
+    def limit(self, name: str, default: Setting = 0) -> Setting:
+        """A scheduling setting of this run, e.g. ``token_budget``."""
         return scheduling_config(self.run).get(name, default)
 
     @property

@@ -131,7 +131,7 @@ def test_abort_is_idempotent() -> None:
     assert engine.scheduler.kv.pool.available == 64
 
 
-def test_a_reused_name_never_mixes_two_requests() -> None:
+def test_B_07_a_reused_name_never_mixes_two_requests() -> None:
     """B-07: several maps keyed by a caller's id let a late abort hit its next owner."""
     engine, heard = start(steps_in_flight=1)
     old = engine.submit("abc", SamplingParams(max_tokens=50, seed=1), name="r")
@@ -145,7 +145,7 @@ def test_a_reused_name_never_mixes_two_requests() -> None:
     assert heard.ids(new.id) == expected(list(b"xyz"), 2, 9) and heard.cause(new.id) == "length"
 
 
-def test_a_second_batch_is_like_the_first() -> None:
+def test_B_08_a_second_batch_is_like_the_first() -> None:
     """B-08: the second batch on one engine lost its results, and the first had changed the configuration."""
     engine, heard = start()
     config = engine.config
@@ -169,7 +169,7 @@ def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers() -> None
 
 
 @pytest.mark.parametrize("prompt", [[], [256], [-1], "", ["a"], [True, 2.5]])
-def test_bad_prompts_cost_nothing(prompt: list | str) -> None:
+def test_B_11_bad_prompts_cost_nothing(prompt: list | str) -> None:
     """B-11: an empty prompt or an id out of range reached the embedding and took the engine down."""
     engine, heard = start()
     with pytest.raises(InvalidRequest, match="prompt"):
@@ -179,7 +179,7 @@ def test_bad_prompts_cost_nothing(prompt: list | str) -> None:
     assert len(heard.ids(fine.id)) == 2 and engine.scheduler.kv.pool.available == 64
 
 
-def test_max_tokens_may_be_left_out() -> None:
+def test_B_12_max_tokens_may_be_left_out() -> None:
     """B-12: None reached arithmetic. It means what context and pool leave; nonsense is named."""
     engine, heard = start(max_model_len=16)
     request = engine.submit("abcdef", SamplingParams(ignore_eos=True))
@@ -264,6 +264,26 @@ def test_the_trace_says_what_was_done() -> None:
     assert steps == [1, 2, 3] == [event.of_step for event in events if isinstance(event, Time)]
     commands = [Op(event.op) for event in events if isinstance(event, Cmd)]
     assert commands == [Op.PAUSE, Op.STEP, Op.RESUME]
+
+
+@pytest.mark.parametrize("policy", [{"aging_s": 1e-4}, {"queue_order": "deadline"}, {"eviction": "priority"}])
+def test_order_by_time_and_priority_is_the_same_in_the_trace(policy: dict) -> None:
+    """Guards against a clock that is read twice: requests that come microseconds apart would be ordered by one time in
+    the engine and by another in the trace. A keyframe has all that the order depends on."""
+    sink = ListSink()
+    engine, _ = start(sink, pool_blocks=16, max_num_seqs=2, **policy)
+    for i in range(60):
+        engine.submit(f"prompt {i % 7}", SamplingParams(max_tokens=6), priority=i * 7 % 5)
+        if i % 20 == 19:
+            engine.step()
+            engine.drain()
+    begin = engine.recorder.seq
+    engine.write_keyframe()
+    for _ in range(20):
+        engine.step()
+    late = split_runs(record for record in sink.records if record.seq >= begin)[-1]
+    for run in (late, last_run(sink)):
+        assert run.state_at(run.last_seq).snapshot() == engine.scheduler.snapshot()
 
 
 def test_a_keyframe_is_a_new_beginning() -> None:

@@ -35,7 +35,7 @@ def sentencepiece_like() -> FileTokenizer:
     return FileTokenizer("llama-2-like", backend, {})
 
 
-def test_the_beginning_of_a_stop_string_is_never_shown() -> None:
+def test_D_11_the_beginning_of_a_stop_string_is_never_shown() -> None:
     """D-11: a stop string that arrives in pieces used to be streamed before its match was complete."""
     deltas, stopped = streamed(TextStream(pieces("x ", "END", "OF", "LINE"), ["ENDOFLINE"]), 4)
     assert "".join(deltas) == "x " and stopped
@@ -43,13 +43,13 @@ def test_the_beginning_of_a_stop_string_is_never_shown() -> None:
     assert "".join(deltas) == "x ENDOFLINX" and not stopped
 
 
-def test_a_character_split_over_tokens_stays_whole() -> None:
+def test_D_12_a_character_split_over_tokens_stays_whole() -> None:
     """D-12: each token decoded alone turns an emoji into replacement characters."""
     deltas, _ = streamed(TextStream(pieces("a", b"\xf0\x9f", b"\x98\x80", "b")), 4)
     assert deltas == ["a", "", "\N{GRINNING FACE}", "b", ""]
 
 
-def test_nothing_behind_a_stop_string_leaks() -> None:
+def test_D_13_nothing_behind_a_stop_string_leaks() -> None:
     """D-13: the held-back tail used to be flushed at the end although the match had discarded it."""
     deltas, stopped = streamed(TextStream(pieces("alpha, ", "beta, ", "gamma, del", "ta"), ["gamma"]), 4)
     assert "".join(deltas) == "alpha, beta, " and stopped

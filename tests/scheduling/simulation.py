@@ -1,6 +1,7 @@
 """Drives a scheduler and the KV oracle through one workload, checking every invariant at every step."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
@@ -163,12 +164,25 @@ class Simulation:
         if isinstance(event, Leave) and event.cause == Cause.PREEMPT:
             assert self.config.capacity == "max-utilization", "preempted although it was guaranteed its blocks"
             assert self.config.batching in ("in-flight", "static-shrinking"), "preempted in a padded group"
-            assert self.state.running[-1] == event.request, "not the most recently admitted"
+            assert self._victim() == event.request, f"not the {self.config.preemption} victim"
             assert event.for_request in self.state.running and self.scheduler.steps_in_flight == 0
         if isinstance(event, Admit):
             assert self.state.waiting[0] == event.request, "not the head of the queue"
             planned = (e for e in self.events[self._planned_from :] if isinstance(e, Leave))
             assert not any(leave.cause == Cause.PREEMPT for leave in planned), "admitted in a step that preempted"
+
+    def _victim(self) -> int:
+        """Whom the preemption policy must choose, from the state before."""
+        ranks = {"lifo": lambda _: 0, "lowest-priority": self.state.queue_key, "cheapest": self._cheapness}
+        return max(reversed(self.state.running), key=ranks[self.config.preemption])
+
+    def _cheapness(self, request: int) -> float:
+        """Minus the tokens to compute again when a request is preempted and one block of its own is taken."""
+        view = self.state.requests[request]
+        if all(self.state.pool.refs[block] > 1 for block in view.blocks):
+            return -math.inf  # there is nothing to take
+        full = [i for i in range(len(view.blocks) - 1) if (i + 1) * self.config.block_size <= view.num_computed]
+        return len(full) * self.config.block_size * self.config.prefix_cache - view.num_computed
 
     def _check_step(self, step: StepInput) -> None:
         """Budget, group prefill, limits, and the blocks after planning."""

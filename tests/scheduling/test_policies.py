@@ -9,7 +9,7 @@ from engine.request import Request
 from engine.scheduling.microbatch import MicroBatchScheduler
 from engine.trace.events import Admit, Cause, Leave, Reason, Step
 from tests.scheduling.simulation import Simulation, make_request
-from tests.scheduling.workloads import POLICIES, check_answers, random_workload, run
+from tests.scheduling.workloads import MORE_POLICIES, POLICIES, check_answers, random_workload, run
 
 
 def simulate(requests: list[Request], **config: object) -> Simulation:
@@ -248,8 +248,12 @@ class TestEnds:
         assert sim.scheduler.snapshot()["waiting"] == [2, 0, 1, 4, 3]
 
 
-@given(draw=st.randoms(use_true_random=False), policy=st.integers(0, len(POLICIES) - 1))
+@given(
+    draw=st.randoms(use_true_random=False),
+    policy=st.integers(0, len(POLICIES) - 1),
+    more=st.integers(0, len(MORE_POLICIES) - 1),
+)
 @settings(max_examples=150, deadline=None)
-def test_any_workload(draw, policy):
+def test_any_workload(draw, policy, more):
     """The oracle's workloads once more, drawn by hypothesis: when one fails, it shrinks it."""
-    run(random_workload(draw, policy))
+    run(random_workload(draw, policy, more))

@@ -1,6 +1,7 @@
 """Random workloads for the oracle: small pools, small budgets, shared prefixes, staggered arrivals, stops and aborts.
 
-The first numbers of a seed pick the policies, so that consecutive seeds cover every combination of them.
+A seed picks the policies: consecutive seeds go through ``POLICIES``, each time with another entry of ``MORE_POLICIES``,
+so that 5,184 seeds meet every combination once.
 """
 
 import itertools
@@ -22,6 +23,14 @@ POLICIES = list(
         (0, 1, 2),  # steps in flight
     )
 )
+MORE_POLICIES = list(
+    itertools.product(
+        ("lifo", "lowest-priority", "cheapest"),
+        ("lru", "priority", "flat-lru"),
+        (("priority", 0.0), ("priority", 0.003), ("deadline", 0.0)),  # queue order, aging
+        (False, True),  # wait for a prefix
+    )
+)
 
 
 @dataclass
@@ -37,13 +46,14 @@ class Workload:
     lags: list[int] = field(default_factory=lambda: [0])  # steps left in flight, round after round, repeated
 
 
-def random_config(draw: random.Random, policy: int) -> SchedulingConfig:
-    """Tiny limits around one entry of ``POLICIES``."""
+def random_config(draw: random.Random, policy: int, more: int) -> SchedulingConfig:
+    """Tiny limits around one entry of ``POLICIES`` and one of ``MORE_POLICIES``. Most blocks are small."""
     batching, capacity, chunking, prefix_cache, depth = POLICIES[policy]
+    preemption, eviction, (queue_order, aging_s), wait_for_prefix = MORE_POLICIES[more]
     rows = draw.choice((1, 2, 3, 4, 6))
     chunked_prefill = draw.random() < 0.8
     budget = rows + draw.randint(0, 12) + (0 if chunked_prefill else 12)
-    block_size = draw.randint(1, 8)
+    block_size = draw.randint(1, 8) if draw.random() < 0.95 else draw.choice((16, 64, 256))
     return SchedulingConfig(
         pool_blocks=1 + draw.randint(10, 44) // block_size,
         block_size=block_size,
@@ -56,6 +66,11 @@ def random_config(draw: random.Random, policy: int) -> SchedulingConfig:
         chunking=chunking,
         chunked_prefill=chunked_prefill,
         prefix_cache=prefix_cache,
+        preemption=preemption,
+        eviction=eviction,
+        queue_order=queue_order,
+        aging_s=aging_s,
+        wait_for_prefix=wait_for_prefix,
         window_ms=draw.choice((0.0, 3.0, 10.0)),
         preferred_sizes=draw.choice(((), (2,), (2, 4))),
         steps_in_flight=depth,
@@ -64,13 +79,14 @@ def random_config(draw: random.Random, policy: int) -> SchedulingConfig:
 
 
 def seeded_workload(seed: int) -> Workload:
-    """The workload of a seed. Consecutive seeds go through all policies."""
-    return random_workload(random.Random(seed), seed % len(POLICIES))
+    """The workload of a seed."""
+    policy, turn = seed % len(POLICIES), seed // len(POLICIES)
+    return random_workload(random.Random(seed), policy, (turn * 23 + policy * 7) % len(MORE_POLICIES))
 
 
-def random_workload(draw: random.Random, policy: int) -> Workload:
+def random_workload(draw: random.Random, policy: int, more: int) -> Workload:
     """Up to 14 requests with what happens to them."""
-    work = Workload(random_config(draw, policy))
+    work = Workload(random_config(draw, policy, more))
     capacity = min(work.config.pool_blocks * work.config.block_size, work.config.max_model_len)
     prefixes = [[draw.randrange(VOCAB) for _ in range(16)] for _ in range(2)]
     round_ = 0

@@ -103,11 +103,11 @@ def test_state_numbers_are_those_of_requests():
     assert list(range(6)) == [int(state) for state in RequestState]
 
 
-def test_priority_orders_the_queue_but_never_overtakes_a_preempted_request():
-    """A new urgent request goes before plain waiting ones, behind preempted ones."""
+def test_a_preempted_request_stands_in_front_of_its_equals():
+    """Only a more important request may come before it, however late its equals came to the queue."""
     script = Script(pool_blocks=2).at(0, arrive(0), admit(0, 0), prefill(0, 3, [1]), Apply(1, [0], [9]))
-    script.at(1, Leave(0, 0, 1, Cause.PREEMPT, lost_tokens=3), arrive(1, priority=5), arrive(2, priority=1))
-    assert script.timeline.state_at(99).waiting == [0, 2, 1]
+    script.at(1, Leave(0, 0, 1, Cause.PREEMPT, lost_tokens=3), arrive(1, priority=5), arrive(2), arrive(3, priority=-1))
+    assert script.timeline.state_at(99).waiting == [3, 0, 2, 1]
 
 
 def test_a_released_table_goes_back_tail_first_and_shared_blocks_stay():

@@ -26,6 +26,7 @@ class Scenario:
 
     config: SchedulingConfig
     prompts: list[list[int]]
+    priorities: list[int]
     params: list[SamplingParams]
     arrivals: list[int]  # step before which each request comes
     aborts: dict[int, int] = field(default_factory=dict)  # request -> step
@@ -47,7 +48,12 @@ class Scenario:
             batching=rng.choice(BATCHINGS),
             capacity=rng.choice(("max-utilization", "guaranteed-no-evict")),
             chunking=rng.choice(("fcfs", "equal")),
+            preemption=rng.choice(("lifo", "lowest-priority", "cheapest")),
+            queue_order=rng.choice(("priority", "priority", "deadline")),
+            aging_s=rng.choice((0.0, 0.0, 0.002)),
             prefix_cache=rng.random() < 0.7,
+            eviction=rng.choice(("lru", "lru", "priority", "flat-lru")),
+            wait_for_prefix=rng.random() < 0.3,
             window_ms=rng.choice((0.0, 3.0)),
             steps_in_flight=rng.choice((0, 0, 1, 2)),
         )
@@ -59,7 +65,10 @@ class Scenario:
         params = [SamplingParams(max_tokens=rng.randint(1, 25), ignore_eos=rng.random() < 0.5) for _ in range(count)]
         arrivals = [rng.randint(0, 15) for _ in range(count)]
         aborts = {i: rng.randint(0, 30) for i in range(count) if rng.random() < 0.15}
-        return cls(config, prompts, params, arrivals, aborts, {rng.randint(1, 20)} if rng.random() < 0.2 else set())
+        priorities = [rng.choice((0, 0, 0, -1, 3)) for _ in range(count)]
+        return cls(
+            config, prompts, priorities, params, arrivals, aborts, {rng.randint(1, 20)} if rng.random() < 0.2 else set()
+        )
 
 
 class Played:
@@ -113,10 +122,11 @@ class Played:
     def _arrive(self, tick: int) -> None:
         scenario = self.scenario
         for i in [i for i, at in enumerate(scenario.arrivals) if at == tick]:
-            params = scenario.params[i]
-            request = Request(i, scenario.prompts[i], params, params.max_tokens, i, f"r{i}", arrived_ns=self.now_ns)
+            params, priority = scenario.params[i], scenario.priorities[i]
+            request = Request(i, scenario.prompts[i], params, params.max_tokens, i, f"r{i}", priority)
+            request.arrived_ns = self.now_ns
             self.recorder.emit_pieces(request.prompt_ids)
-            self.recorder.emit(Arrive(i, request.max_tokens, 0, i, request.name.encode(), request.prompt_ids))
+            self.recorder.emit(Arrive(i, request.max_tokens, priority, i, request.name.encode(), request.prompt_ids))
             refusal = self.scheduler.refusal(request)
             if refusal:
                 self.recorder.emit(refusal)
