@@ -1,18 +1,21 @@
-"""The command line: ``python -m engine COMMAND``. Parses and reports errors; ``engine.commands`` does the work.
+"""The command line: ``python -m engine COMMAND``. Parses and reports errors; ``engine.commands`` and
+``engine.study_commands`` do the work.
 
 Bad input: one line on standard error and exit 2. A failure: one line and exit 1. Results go to standard output,
 progress and logs to standard error.
 """
 
 import argparse
+import importlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NoReturn, get_args
 
+from engine import study_arguments
+from engine.arguments import between, whole
 from engine.config import Batching, Capacity, Chunking, Dtype, Eviction, KVDtype, Preemption, QueueOrder, Shape
 from engine.errors import FlightdeckError, InvalidRequest, UnsupportedModel
-from engine.workload.lengths import BY_NAME
 
 KERNELS = ("add_rmsnorm", "silu_mul", "rope_write_kv", "decode", "prefill", "linear", "sample")
 
@@ -23,32 +26,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line without usage and exit 2."""
         self.exit(2, f"{self.prog}: {message}\n")
-
-
-def whole(low: int) -> Callable[[str], int]:
-    """An argparse type: a whole number of at least ``low``."""
-
-    def parse(text: str) -> int:
-        if not text.lstrip("-").isdigit() or int(text) < low:
-            raise argparse.ArgumentTypeError(f"a whole number of at least {low}; got {text!r}")
-        return int(text)
-
-    return parse
-
-
-def between(low: float, high: float) -> Callable[[str], float]:
-    """An argparse type: a number in ``low..high``."""
-
-    def parse(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"a number in {low:g}..{high:g}; got {text!r}")
-        return value
-
-    return parse
 
 
 def common_options() -> argparse.ArgumentParser:
@@ -83,13 +60,15 @@ def common_options() -> argparse.ArgumentParser:
 
 
 def build_parser() -> Parser:
-    """The parser of all commands; ``args.run`` names the function in ``engine.commands``."""
+    """The parser of all commands; ``args.run`` names the function in the module ``args.commands``."""
     parser = Parser(prog="python -m engine", description="Flightdeck's engine without the app.")
+    parser.set_defaults(commands="engine.commands")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     common = common_options()
     _add_generate(commands, common)
     benches = commands.add_parser("bench", help="measure").add_subparsers(required=True, metavar="BENCH")
     _add_benches(benches, common)
+    study_arguments.add_studies(benches, common)
     serve = commands.add_parser("serve", parents=[common], help="/v1 and /metrics without the app")
     serve.add_argument("--host", default="127.0.0.1")
     serve.add_argument("--port", type=whole(1), default=8000)
@@ -120,10 +99,10 @@ def _add_benches(benches: argparse._SubParsersAction, common: argparse.ArgumentP
     race.add_argument("--rows", type=whole(1), default=8)
     race.add_argument("--length-spread", type=between(0, 1), default=1.0)
     race.add_argument("--repeats", type=whole(1), default=3)
+    study_arguments.add_contestants(race)
     race.set_defaults(run="bench_race")
     throughput = benches.add_parser("throughput", parents=[common], help="tokens/s and the fraction of the limit")
-    throughput.add_argument("--workload", choices=tuple(BY_NAME), default="W1")
-    throughput.add_argument("--requests", type=whole(1))
+    study_arguments.add_workload(throughput)
     throughput.add_argument("--repeats", type=whole(1), default=2)
     throughput.add_argument(
         "--check", type=whole(0), default=0, metavar="N", help="recompute N answers of the run with the references"
@@ -160,10 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     args = build_parser().parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
-    from engine import commands
-
     try:
-        getattr(commands, args.run)(args)
+        getattr(importlib.import_module(args.commands), args.run)(args)
     except (InvalidRequest, UnsupportedModel) as error:
         return _complain(error, 2)
     except (FlightdeckError, OSError, ValueError, RuntimeError) as error:

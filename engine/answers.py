@@ -46,6 +46,11 @@ class Answers:
     def __contains__(self, request_id: object) -> bool:
         return request_id in self._live
 
+    def __len__(self) -> int:
+        """How many requests live. Who has ended is told so first."""
+        self.deliver()
+        return len(self._live)
+
     @property
     def ids(self) -> list[int]:
         """Numbers of the live requests, oldest first."""

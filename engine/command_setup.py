@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 from engine.config import EngineConfig, SchedulingConfig, WorkerConfig
 from engine.engine import Engine
+from engine.errors import InvalidRequest
 from engine.loading import LoadedModel, load_model
 from engine.provenance import provenance
 from engine.trace.files import FileSink
 from engine.trace.recorder import Sink
 from engine.trace.timed_steps import TimedStep
 from engine.workload import lengths, report
+from engine.workload.arrivals import paced
 from engine.workload.calibrate import Calibration, calibrate
 from engine.workload.items import Workload
 from engine.workload.limits import ModelShape, shape_of
+from engine.workload.named import by_name
 from engine.workload.step_profile import decode_shares
 from engine.workload.waterfall import typical_decode
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BUDGET = 8192  # tokens per step of a bench
+CPU_ROWS = 16  # of a study: more of them only wait for each other
 
 
 class Session:
@@ -42,6 +46,10 @@ class Session:
     def make_engine(self, overrides: Mapping[str, object], sinks: Sequence[Sink]) -> Engine:
         """A fresh engine on the loaded model."""
         return self.model.new_engine(overrides, sinks)
+
+    def recorded_engine(self, overrides: Mapping[str, object], sinks: Sequence[Sink]) -> Engine:
+        """A fresh engine whose run goes into the file of ``--record`` too."""
+        return self.make_engine(overrides, (*sinks, *self.sinks))
 
     @property
     def shape(self) -> ModelShape:
@@ -100,9 +108,25 @@ def session(args: argparse.Namespace, config: EngineConfig) -> Iterator[Session]
         run.close()
 
 
+def workload_of(args: argparse.Namespace) -> Workload:
+    """The workload of ``--workload``, ``--requests``, ``--rate`` and ``--cv``."""
+    workload = by_name(args.workload, args.requests, args.seed)
+    if args.rate is not None:
+        return paced(workload, args.rate, 1.0 if args.cv is None else args.cv)
+    if args.cv is not None:
+        raise InvalidRequest("cv", "a --rate beside it", args.cv)
+    return workload
+
+
 def bench_config(args: argparse.Namespace, workload: Workload) -> EngineConfig:
     """Bench defaults: 256 rows, a budget of 8,192 tokens, no prefix cache, one step in flight on CUDA."""
     return _config(args, {"max_num_seqs": 256, "token_budget": BUDGET, "max_model_len": workload.longest}, None)
+
+
+def study_config(args: argparse.Namespace, context: int, budget: int) -> EngineConfig:
+    """As ``bench_config``, for requests up to ``context`` tokens, and steps up to ``budget``."""
+    rows = {} if on_cuda(args.device) else {"max_num_seqs": CPU_ROWS}
+    return _config(args, {"max_num_seqs": 256, "token_budget": budget, "max_model_len": context} | rows, None)
 
 
 def race_config(args: argparse.Namespace) -> EngineConfig:

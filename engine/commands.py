@@ -7,16 +7,17 @@ import argparse
 from datetime import UTC, datetime
 
 from engine.answers import Delta
-from engine.command_setup import Session, bench_config, live_config, on_cuda, race_config, session
+from engine.command_setup import Session, bench_config, live_config, on_cuda, race_config, session, workload_of
 from engine.provenance import device_name, provenance
 from engine.request import SamplingParams
-from engine.workload import bench, host, lengths, report
+from engine.workload import bench, host, lengths, report, study_tables
 from engine.workload.check import check
+from engine.workload.contestants import TRANSFORMERS, Contestants, contestants, race_settings, race_url
 from engine.workload.items import Workload, fit
 from engine.workload.ladder import ladder
 from engine.workload.latency import latency
 from engine.workload.mixed import mixed_items, mixed_step
-from engine.workload.race_spec import RaceSpec, run_race
+from engine.workload.race_spec import RaceSpec, prepared, run_race
 from engine.workload.stages import beside, stages
 from engine.workload.tables import latency_tables, mixed_table, stages_table, throughput_tables
 from engine.workload.waterfall import waterfall
@@ -24,6 +25,7 @@ from engine.workload.waterfall import waterfall
 # bench latency: rows, prompt and output tokens. The middle of the answers stands at a context of 1k on CUDA.
 CUDA_SWEEP = ([1, 8, 64, 256], 1000, 48)
 CPU_SWEEP = ([1, 8], 128, 32)
+PEER_SECONDS = 120  # time cap of the peer in a race
 
 
 def generate(args: argparse.Namespace) -> None:
@@ -59,32 +61,28 @@ def generate(args: argparse.Namespace) -> None:
 def bench_race(args: argparse.Namespace) -> None:
     """Race the four schedulers over the same requests."""
     spec = RaceSpec(args.requests, args.rows, args.length_spread, args.seed, args.repeats).validate()
+    others = contestants(args.contestants, args.remote)
     with session(args, race_config(args)) as run:
         results = run_race(run.model, spec, run.progress, run.sinks)
         workload = spec.workload(run.model.limits.vocab_size)
-        run.finish(results, workload.describe(), report.race_tables(results))
+        tables = report.race_tables(results)
+        if args.contestants:
+            results["contestants"] = _beside_race(args, run, spec, others)
+            tables += study_tables.contestants(results["contestants"])
+        run.finish(results, workload.describe(), tables)
 
 
 def bench_throughput(args: argparse.Namespace) -> None:
     """Tokens/s of a workload, the fraction of the limit, optionally a check and a peer."""
-    workload = lengths.by_name(args.workload, args.requests, args.seed)
+    workload = workload_of(args)
     with session(args, bench_config(args, workload)) as run:
         limits = run.model.limits
         workload = fit(workload, limits.max_model_len, limits.vocab_size)
-        measured = bench.throughput(run.make_engine, workload, args.repeats, run.progress, run.sinks)
-        machine = run.calibrate()
-        rows = run.model.config.scheduling.max_num_seqs
-        results = bench.beside_limit(measured.results, workload, run.shape, machine.machine, rows)
-        results["machine"] = machine.to_dict()
+        measured = bench.throughput(run.make_engine, workload, args.repeats, run.progress, run.sinks, args.concurrency)
+        results = measured.results
         results["graphs"] = ladder(run.model.worker.graphs, measured.steps)
-        results["waterfall"] = waterfall(
-            measured.steps,
-            measured.recorded.seconds,
-            results["floor"],
-            run.shape,
-            machine.machine,
-            run.decode_shares(measured.steps),
-        )
+        if workload.starts_at_once and args.concurrency is None:  # else the load decides, not the machine
+            results |= _beside_limit(run, workload, measured)
         if args.check:
             outputs = measured.recorded.outputs
             results["check"] = check(workload.items, outputs, run.logits, args.check, run.progress)
@@ -126,7 +124,7 @@ def bench_stages(args: argparse.Namespace) -> None:
         worker = run.model.worker
         eagerly = worker.eagerly if worker.graphs else None
         entries = stages(run.make_engine, workload.items, run.logits, eagerly, run.progress)
-        peer = _peer(args, run, workload)
+        peer = _peer(run, workload, run.model.config.scheduling.max_num_seqs, args.compare_seconds)
         first = {"stage": "transformers", "output_throughput": peer["output_throughput"], "agreed": None, "kl": None}
         entries = beside([first, *entries])
         run.finish(entries, workload.describe(), [stages_table(entries)])
@@ -180,19 +178,42 @@ def trace(args: argparse.Namespace) -> None:
     report.write(exporters[args.to](records).rstrip("\n"), args.output)
 
 
+def _beside_race(args: argparse.Namespace, run: Session, spec: RaceSpec, others: Contestants) -> dict:
+    """The same requests through the other contestants; transformers last, when our model has left the device."""
+    loaded, progress = run.model, run.progress
+    workload, _ = prepared(loaded, spec)
+    found = race_settings(loaded, spec, others.settings, progress, run.sinks)
+    for url in others.urls:
+        found[url] = race_url(url, spec, loaded.limits.vocab_size, args.remote, progress)
+    if others.transformers:
+        found[TRANSFORMERS] = _peer(run, workload, spec.rows, PEER_SECONDS)
+    return found
+
+
+def _beside_limit(run: Session, workload: Workload, measured: bench.Measured) -> dict:
+    """The limit of this machine, the fraction reached, and where the rest went."""
+    machine = run.calibrate()
+    rows = run.model.config.scheduling.max_num_seqs
+    results = bench.beside_limit(measured.results, workload, run.shape, machine.machine, rows)
+    shares = run.decode_shares(measured.steps)
+    lost = waterfall(measured.steps, measured.recorded.seconds, results["floor"], run.shape, machine.machine, shares)
+    return results | {"machine": machine.to_dict(), "waterfall": lost}
+
+
 def _beside_peer(args: argparse.Namespace, run: Session, workload: Workload, ours: float) -> dict:
     """The peer's figures and the ratio."""
-    peer = _peer(args, run, workload)
+    rows = run.model.config.scheduling.max_num_seqs
+    peer = _peer(run, workload, rows, args.compare_seconds)
     return {args.compare: peer, "ratio": ours / peer["output_throughput"]}
 
 
-def _peer(args: argparse.Namespace, run: Session, workload: Workload) -> dict:
-    """transformers on the same requests. Our model leaves the device first: both do not fit."""
+def _peer(run: Session, workload: Workload, rows: int, seconds: float) -> dict:
+    """transformers on the same requests, in static batches of ``rows``. Our model leaves the device first: both do not
+    fit."""
     from engine.workload.peers import generate_static, peer_model
 
     spec, config = run.model.worker.spec, run.model.config
     run.close_model()
     run.progress("loading transformers", 0.0)
     model = peer_model(spec, config.worker, run.device)
-    rows = config.scheduling.max_num_seqs
-    return generate_static(model, workload.items, rows, args.compare_seconds, run.progress)
+    return generate_static(model, workload.items, rows, seconds, run.progress)

@@ -1,5 +1,6 @@
 """The command line: one line per mistake, results on standard output only, JSON as documented."""
 
+import importlib
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import pytest
 from engine.__main__ import build_parser, main
 from engine.command_setup import race_config
 from engine.trace.files import load
+from engine.trace.timeline import split_runs
 from engine.workload.race import SCHEDULERS
 from engine.workload.report import ProgressBar, box, document, number
 
@@ -35,7 +37,16 @@ def run(*arguments):
         (("bench", "race", "--eviction", "x"), ("--eviction", "lru", "priority", "flat-lru")),
         (("bench", "race", "--queue-order", "x"), ("--queue-order", "priority", "deadline")),
         (("bench", "race", "--aging", "-1"), ("--aging", "0..1e+06")),
-        (("bench", "throughput", "--workload", "W9"), ("--workload", "W1", "mooncake")),
+        (("bench", "throughput", "--workload", "W9"), ("workload", "W1", "mooncake", "NAME.jsonl")),
+        (("bench", "throughput", "--workload", "none.jsonl"), ("workload", "a file that can be read", "none.jsonl")),
+        (("bench", "throughput", "--rate", "0"), ("--rate", "'0'")),
+        (("bench", "throughput", "--cv", "2"), ("cv", "a --rate beside it")),
+        (("bench", "throughput", "--concurrency", "0"), ("--concurrency", "at least 1")),
+        (("bench", "race", "--contestants", "vllm"), ("contestants", "transformers, or a URL", "'vllm'")),
+        (("bench", "race", "--contestants", "http://example.com"), ("url", "--remote")),
+        (("bench", "pressure", "--case", "x"), ("case", "half-the-demand")),
+        (("bench", "serve-url", "localhost:1"), ("url", "http://HOST:PORT")),
+        (("bench", "what-if", "x"), ("--set",)),
         (("bench", "race", "--token-budget", "4"), ("token_budget", "max_num_seqs (8)")),
         (("generate", "--prompt", "x", "--device", "tpu"), ("device", "cuda:N")),
         (("generate", "--prompt", "x", "--random-weights", "gpt-5"), ("--random-weights", "qwen3-0.6b")),
@@ -72,11 +83,12 @@ def test_policies_reach_the_scheduler():
 
 def test_every_command_names_a_function_that_exists():
     """Guards the dispatch by name."""
-    from engine import commands
-
     lines = ["generate --prompt x", "bench race", "bench throughput", "bench latency", "serve", "trace f --to csv"]
+    lines += [f"bench {name}" for name in ("pressure", "prefix", "chunking", "simulate", "serve-url u")]
+    lines += ["bench what-if f --set watermark=0", "bench workload --output f"]
     for line in lines:
-        assert callable(getattr(commands, build_parser().parse_args(line.split()).run))
+        args = build_parser().parse_args(line.split())
+        assert callable(getattr(importlib.import_module(args.commands), args.run))
 
 
 def test_parsing_loads_no_torch():
@@ -113,6 +125,61 @@ def test_throughput_states_the_limit_and_checks_answers(tmp_path):
     assert results["limit"] - lost == pytest.approx(results["output_throughput"])  # one pass: the recorded one
     assert "tokens produced (not: asked for)" in done.stdout  # formulas beside the numbers
     assert "device idle between steps" in done.stdout and "CUDA graphs" not in done.stdout
+
+
+def test_a_paced_workload_from_a_file_has_latencies_and_no_limit(tmp_path, capsys):
+    """Guards open loop and files: with arrivals the load decides, so no limit is claimed; latencies stand there."""
+    file, where = tmp_path / "w.jsonl", tmp_path / "out.json"
+    assert main(["bench", "workload", "--workload", "sharegpt", "--requests", "4", "--output", str(file)]) == 0
+    assert "input_tokens" in capsys.readouterr().out
+    sizes = ["--workload", str(file), "--max-model-len", "64", "--max-num-seqs", "4", "--repeats", "1"]
+    load_of = ["--rate", "50", "--cv", "2", "--concurrency", "2", "--json", str(where)]
+    assert main(["bench", "throughput", *TINY, *sizes, *load_of]) == 0
+    results = json.loads(where.read_text())["results"]
+    assert {"median_ttft_ms", "p99_itl_ms", "mean_tpot_ms", "std_e2el_ms"} <= results.keys()
+    assert "limit" not in results and "p99_ttft_ms" in capsys.readouterr().out
+
+
+def test_a_recording_can_be_asked_what_if(tmp_path, capsys):
+    """Guards `bench what-if`: no model is loaded, both sides are said to be simulated, and where they part."""
+    record, where = tmp_path / "run.fd", tmp_path / "out.json"
+    sizes = ["--workload", "W1", "--requests", "6", "--max-model-len", "96", "--max-num-seqs", "6", "--repeats", "1"]
+    assert main(["bench", "throughput", *TINY, *sizes, "--pool-blocks", "40", "--record", str(record)]) == 0
+    capsys.readouterr()
+    asked = ["--set", "pool_blocks=-50%", "--json", str(where), "--record", str(tmp_path / "after.fd")]
+    assert main(["bench", "what-if", str(record), *asked]) == 0
+    assert split_runs(load(tmp_path / "after.fd"))[0].provenance == "Simulated"
+    out, results = capsys.readouterr().out, json.loads(where.read_text())["results"]
+    assert "before (Simulated)" in out and "They part at step" in out
+    assert results["changes"] == {"pool_blocks": 20} and results["after"]["completed"] == 6
+    assert main(["bench", "what-if", str(record), "--set", "watermark=0", "--number", "9"]) == 2
+    assert "number: 1 to 1" in capsys.readouterr().err
+
+
+def test_a_study_says_what_must_hold(tmp_path, capsys):
+    """Guards `bench pressure`, and the other studies with it: both settings, each goal with its verdict."""
+    where = tmp_path / "out.json"
+    sizes = [
+        "--max-model-len",
+        "96",
+        "--max-num-seqs",
+        "4",
+        "--pool-blocks",
+        "200",
+        "--share",
+        "0.02",
+        "--repeats",
+        "1",
+    ]
+    assert main(["bench", "pressure", *TINY, *sizes, "--json", str(where)]) == 0
+    results = json.loads(where.read_text())["results"]
+    assert list(results) == ["half-the-demand", "half-the-rows", "declared-too-much"]
+    for one in results.values():
+        assert list(one["settings"]) == ["max-utilization", "guaranteed-no-evict"]
+        assert all(isinstance(goal["holds"], bool) for goal in one["goals"])
+        work = {side["total_output_tokens"] for side in one["settings"].values()}
+        assert len(work) == 1 and one["settings"]["guaranteed-no-evict"]["preemptions"] == 0
+    assert "output_throughput" in capsys.readouterr().out
 
 
 def test_latency_sweeps_the_rows(tmp_path):

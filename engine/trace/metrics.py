@@ -72,15 +72,16 @@ def _latencies(done: Sequence[Answer]) -> dict:
     }
     values = {}
     for name in _LATENCIES:
-        values |= {f"{rank}_{name}_ms": value for rank, value in _ranks(samples[name]).items()}
+        values |= {f"{rank}_{name}_ms": value for rank, value in ranks(samples[name]).items()}
     return values | {"samples": {name: len(samples[name]) for name in _LATENCIES}}
 
 
-def _ranks(samples: Sequence[float]) -> dict[str, float]:
+def ranks(samples: Sequence[float]) -> dict[str, float]:
+    """Mean, median, standard deviation, p90 and p99; 0.0 without a sample."""
     values = np.array(samples if len(samples) else [0.0])
-    ranks = {"mean": values.mean(), "median": np.median(values), "std": values.std()}
-    ranks |= {"p90": np.percentile(values, 90), "p99": np.percentile(values, 99)}
-    return {name: float(value) for name, value in ranks.items()}
+    found = {"mean": values.mean(), "median": np.median(values), "std": values.std()}
+    found |= {"p90": np.percentile(values, 90), "p99": np.percentile(values, 99)}
+    return {name: float(value) for name, value in found.items()}
 
 
 def _totals(totals: Totals) -> dict:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.trace.events import Record, Step, Time
-from engine.trace.gain import StepFacts, StepFold
+from engine.trace.step_facts import StepFacts, StepFold
 
 
 @dataclass(frozen=True, slots=True)

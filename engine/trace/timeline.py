@@ -46,7 +46,8 @@ class Timeline:
     """The records of one run (its first is RUN, or KEYFRAME after a loss), at most ``max_steps`` steps of them.
 
     ``dropped_steps`` tells how many older steps were let go, ``holes`` how many records are missing, ``provenance``
-    whether it runs on this machine ("Measured") or was loaded from a file ("Recorded").
+    whether it runs on this machine ("Measured") or was loaded from a file ("Recorded"). A run whose RUN record names
+    its own ("Simulated") keeps it.
     """
 
     def __init__(self, max_steps: int = MAX_STEPS, provenance: str = "Measured") -> None:
@@ -72,6 +73,7 @@ class Timeline:
                 self.holes += record.seq - self._seqs[-1] - 1
             if isinstance(record.event, Run):
                 self.info = record.event.data
+                self.provenance = self.info.get("provenance", self.provenance)
             elif isinstance(record.event, Keyframe) and not self.info:
                 self.info = record.event.data["run"]
             self._data.append(data or encode(record))

@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from engine.trace.events import Record
+from engine.trace.metrics import FORMULAS as METRICS
 from engine.trace.recorder import ListSink, Sink
 from engine.trace.timed_steps import TimedStep, timed_steps
 from engine.workload.drive import FAIR, MakeEngine, Outcome, Progress, drive, silent
 from engine.workload.items import Item, Workload
 from engine.workload.limits import Machine, ModelShape, offline_floor
+from engine.workload.tally import tally
 
+LATENCIES = ("ttft", "tpot", "itl", "e2el")  # of the recorded pass
 FORMULAS: dict[str, str] = {
     "completed": "requests whose answer ended",
     "duration_s": "first submit to last token on the host; warm-up excluded",
@@ -21,6 +25,7 @@ FORMULAS: dict[str, str] = {
     "total_token_throughput": "(total_input_tokens + total_output_tokens) / duration",
     "limit": "tokens/s if every step took its component floor at the bandwidth and matmul peak of this run",
     "of_limit": "output_throughput / limit",
+    **{f"{rank}_{name}_ms": METRICS[f"{name}_ms"] for name in LATENCIES for rank in ("median", "p99")},
 }
 WARM_UP_TOKENS = 8
 
@@ -40,22 +45,31 @@ def throughput(
     repeats: int = 2,
     progress: Progress = silent,
     sinks: Sequence[Sink] = (),
+    concurrency: int | None = None,
 ) -> Measured:
     """Run ``workload`` and report the fastest of ``repeats``; every duration is in ``repeats_s``.
 
-    The last pass is also recorded in this process, the others only where ``sinks`` ask for it.
+    The last pass is also recorded in this process, the others only where ``sinks`` ask for it. Latencies are of it.
+
+    Args:
+        concurrency: closed loop, as of ``drive``.
     """
     warm_up = drive(make_engine(FAIR, ()), [shorten(item) for item in workload.items], "warm-up", progress)
     outcomes, sink = [], ListSink()
     for repeat in range(1, repeats + 1):
         engine = make_engine(FAIR, (*sinks, sink) if repeat == repeats else sinks)
-        outcomes.append(drive(engine, workload.items, f"{workload.name}, pass {repeat} of {repeats}", progress))
+        what = f"{workload.name}, pass {repeat} of {repeats}"
+        outcomes.append(drive(engine, workload.items, what, progress, concurrency))
     best = min(outcomes, key=lambda outcome: outcome.seconds)
-    results = _rates(workload.items, best) | {
-        "repeats_s": [outcome.seconds for outcome in outcomes],
-        "warm_up_s": warm_up.seconds,
-    }
-    return Measured(results, outcomes[-1], timed_steps(sink.records))
+    records = sink.records
+    times = {"repeats_s": [outcome.seconds for outcome in outcomes], "warm_up_s": warm_up.seconds}
+    results = _rates(workload.items, best) | latencies(records) | times
+    return Measured(results, outcomes[-1], timed_steps(records))
+
+
+def latencies(records: Sequence[Record]) -> dict[str, float]:
+    """The latencies of a run by ``vllm bench``'s names: mean, median, std, p90 and p99 of TTFT, TPOT, ITL and E2EL."""
+    return {name: value for name, value in tally(records).items() if name.endswith("_ms")}
 
 
 def beside_limit(result: dict, workload: Workload, shape: ModelShape, machine: Machine, rows: int) -> dict:

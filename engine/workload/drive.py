@@ -36,8 +36,19 @@ class Outcome:
         return sum(map(len, self.outputs))
 
 
-def drive(engine: Engine, items: Sequence[Item], what: str = "", progress: Progress = silent) -> Outcome:
+def drive(
+    engine: Engine,
+    items: Sequence[Item],
+    what: str = "",
+    progress: Progress = silent,
+    concurrency: int | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Outcome:
     """Run ``items`` to their end. The time stops when the last result has reached the host.
+
+    Args:
+        concurrency: closed loop: an item that is due waits outside until fewer than this many are under way.
+        sleep: passes seconds when there is nothing to do (a virtual clock brings its own).
 
     Raises:
         InvalidRequest, RequestRefused: an item does not fit the engine.
@@ -50,25 +61,33 @@ def drive(engine: Engine, items: Sequence[Item], what: str = "", progress: Progr
     with _collector_off():
         start = engine.clock()
         while waiting or engine.has_work:
-            _submit_due(engine, waiting, requests, (engine.clock() - start) / 1e9)
+            _submit_due(engine, waiting, requests, (engine.clock() - start) / 1e9, concurrency)
             if not engine.step():
-                time.sleep(_nap(engine, waiting, (engine.clock() - start) / 1e9))
+                sleep(_nap(engine, waiting, (engine.clock() - start) / 1e9))
             seconds_between(requests)
         seconds = (engine.clock() - start) / 1e9
     cached = sum(request.num_cached_tokens for request in requests)
     return Outcome([request.output_ids for request in requests], seconds, cached)
 
 
-def _submit_due(engine: Engine, waiting: deque[tuple[int, Item]], requests: list[Request | None], now_s: float) -> None:
+def _submit_due(
+    engine: Engine,
+    waiting: deque[tuple[int, Item]],
+    requests: list[Request | None],
+    now_s: float,
+    concurrency: int | None,
+) -> None:
     while waiting and waiting[0][1].arrival_s <= now_s:
+        if concurrency is not None and len(engine.answers) >= concurrency:
+            return
         index, item = waiting.popleft()
         requests[index] = engine.submit(item.prompt_ids, item.sampling())
 
 
 def _nap(engine: Engine, waiting: deque[tuple[int, Item]], now_s: float) -> float:
     """Seconds until the engine or the next arrival can use the time."""
-    until_arrival = max(0.0, waiting[0][1].arrival_s - now_s) if waiting else engine.nap_s()
-    return min(engine.nap_s(), until_arrival)
+    until_arrival = waiting[0][1].arrival_s - now_s if waiting else 0.0
+    return min(engine.nap_s(), until_arrival) if until_arrival > 0 else engine.nap_s()
 
 
 def _throttle(progress: Progress, what: str, total: int) -> Callable[[list[Request | None]], None]:

@@ -48,6 +48,11 @@ class Workload:
         """Tokens of the longest item, prompt and declared output."""
         return max(len(item.prompt_ids) + item.max_tokens for item in self.items)
 
+    @property
+    def starts_at_once(self) -> bool:
+        """True when everything is asked at t=0."""
+        return all(item.arrival_s == 0 for item in self.items)
+
     def describe(self) -> dict:
         """Plain values for ``meta``: counts, totals and quantiles of the lengths."""
         prompts = [len(item.prompt_ids) for item in self.items]

@@ -1,14 +1,12 @@
-"""The workloads by name. Each is a pure function of its seed (CPython's ``random``), so anybody can draw it again.
+"""Workloads by their lengths alone: functions of their seed (CPython's ``random``), so anybody can draw them again.
 
 The quantile tables describe public traces (Azure LLM inference 2023, CC-BY; Mooncake, Apache-2.0); no row of these
 traces is shipped.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
 from random import Random
 
-from engine.errors import InvalidRequest
 from engine.workload.items import Item, Workload
 
 LEVELS = (0, 1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 99.9, 100)  # percent
@@ -24,6 +22,12 @@ AZURE_CHAT = (
 MOONCAKE = (
     (891, 894, 901, 964, 1662, 3263, 4993, 6909, 9570, 13196, 17869, 27367, 39550, 85400, 121301, 126195),
     (1, 3, 10, 24, 100, 213, 291, 350, 399, 447, 504, 597, 698, 1119, 2000, 2000),
+)
+# No table of ShareGPT is at hand, only the means that benchmarks report of it: log-normals (sigma 1.2 and 1.0) cut to
+# 4..1024 as those benchmarks cut it, with a mean prompt of 221 and a mean answer of 204 tokens.
+SHAREGPT = (
+    (4, 10, 21, 33, 55, 79, 108, 145, 192, 258, 359, 539, 703, 937, 1014, 1024),
+    (4, 14, 28, 40, 62, 84, 110, 141, 180, 234, 315, 464, 616, 886, 1007, 1024),
 )
 PROMPTS = (16, 64)  # prompt lengths of the race
 MEAN, SHORTEST, LONGEST = 48, 4, 160  # its output lengths
@@ -83,31 +87,3 @@ def from_quantiles(
     lengths = [(draw(tables[0], rng), draw(tables[1], rng)) for _ in range(requests)]
     items = [Item([rng.randint(0, 10_000) for _ in range(prompt)], output, output) for prompt, output in lengths]
     return Workload(name, items, seed)
-
-
-def gamma_arrivals(requests: int, rate: float, cv: float, seed: int) -> list[float]:
-    """Arrival times in seconds of a renewal process with ``rate`` per second and coefficient of variation ``cv``.
-
-    Gamma intervals of shape 1/cv^2: 1 is Poisson, 0 a steady clock, above 1 bursts.
-    """
-    rng, now, times = Random(seed), 0.0, []
-    for _ in range(requests):
-        now += 1 / rate if cv == 0 else rng.gammavariate(1 / cv**2, cv**2 / rate)
-        times.append(now)
-    return times
-
-
-BY_NAME: dict[str, Callable[[int | None, int], Workload]] = {
-    "W1": lambda requests, seed: w1(requests or 256, seed),
-    "1000x1000": lambda requests, seed: fixed(requests or 3000, seed),
-    "azure-code": lambda requests, seed: from_quantiles("azure-code", AZURE_CODE, requests or 1024, seed),
-    "azure-chat": lambda requests, seed: from_quantiles("azure-chat", AZURE_CHAT, requests or 1024, seed),
-    "mooncake": lambda requests, seed: from_quantiles("mooncake", MOONCAKE, requests or 256, seed),
-}
-
-
-def by_name(name: str, requests: int | None, seed: int) -> Workload:
-    """The workload called ``name``, or ``InvalidRequest`` with the names there are."""
-    if name not in BY_NAME:
-        raise InvalidRequest("workload", f"one of {', '.join(BY_NAME)}", name)
-    return BY_NAME[name](requests, seed)

@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.config import SchedulingConfig
-from engine.trace.gain import StepCost, StepFacts, bound, factors, fit_cost, step_facts, totals
+from engine.trace.gain import bound, factors, totals
 from engine.trace.lanes import lanes
 from engine.trace.metrics import duration_s, summary
 from engine.trace.recorder import ListSink, Sink
+from engine.trace.step_cost import StepCost, fit_cost
+from engine.trace.step_facts import StepFacts, step_facts
 from engine.trace.tables import request_table
 from engine.trace.ticks import ticks
 from engine.trace.timeline import Timeline, split_runs
 from engine.workload.drive import FAIR, MakeEngine, Outcome, Progress, drive, silent
 from engine.workload.items import Item, work_done
-from engine.workload.simulate import simulate
+from engine.workload.simulate import simulate_steps
 
 SCHEDULERS = {
     "static": "static",
@@ -65,8 +67,34 @@ def race(
         repeat = len(laps[schedulers[0]]) + 1
         for name in schedulers if repeat % 2 else reversed(schedulers):
             what = f"{SCHEDULERS[name]}, repeat {repeat}"
-            laps[name].append(_lap(make_engine, items, name, what, progress, sinks))
+            laps[name].append(_lap(make_engine, items, {"batching": SCHEDULERS[name]}, what, progress, sinks))
     return compare(laps, items, warm_ups)
+
+
+def run_laps(
+    make_engine: MakeEngine,
+    items: Sequence[Item],
+    runs: Mapping[str, Mapping[str, object]],
+    repeats: int = 3,
+    progress: Progress = silent,
+    sinks: Sequence[Sink] = (),
+) -> dict[str, dict]:
+    """The same requests under each of ``runs`` (name -> overrides of ``SchedulingConfig``), interleaved.
+
+    Returns:
+        For each what ``race`` says of a scheduler: the metrics of its fastest repeat, lanes, requests, all durations.
+
+    Raises:
+        RuntimeError: the laps did not do the same work.
+    """
+    laps: dict[str, list[Lap]] = {name: [] for name in runs}
+    for repeat in range(1, repeats + 1):
+        for name, overrides in runs.items():
+            laps[name].append(_lap(make_engine, items, overrides, f"{name}, repeat {repeat}", progress, sinks))
+    outputs = [lap.outcome.outputs for done in laps.values() for lap in done]
+    _check_same_work(items, outputs)
+    best = {name: min(done, key=lambda lap: lap.wall_s) for name, done in laps.items()}
+    return {name: _describe(best[name], laps[name], None, outputs[0]) for name in runs}
 
 
 def compare(laps: Mapping[str, list[Lap]], items: Sequence[Item], warm_ups: Mapping[str, float | None]) -> dict:
@@ -116,10 +144,15 @@ def _warm_up(make_engine: MakeEngine, items: Sequence[Item], name: str, progress
 
 
 def _lap(
-    make_engine: MakeEngine, items: Sequence[Item], name: str, what: str, progress: Progress, sinks: Sequence[Sink]
+    make_engine: MakeEngine,
+    items: Sequence[Item],
+    overrides: Mapping[str, object],
+    what: str,
+    progress: Progress,
+    sinks: Sequence[Sink],
 ) -> Lap:
     sink = ListSink()
-    engine = make_engine(FAIR | {"batching": SCHEDULERS[name]}, (sink, *sinks))
+    engine = make_engine(FAIR | dict(overrides), (sink, *sinks))
     outcome = drive(engine, items, what, progress)
     (timeline,) = split_runs(sink.records)
     return lap_of(timeline, outcome, engine.config.scheduling)
@@ -151,7 +184,7 @@ def _explain(best: Mapping[str, Lap], laps: Mapping[str, list[Lap]], items: Sequ
     compared = [best["static"], best["in_flight"]]
     cost = _fit(compared, laps)
     static, in_flight = (totals(lap.steps, lap.wall_s, cost) for lap in compared)
-    forecasts = [simulate(items, replace(lap.scheduling, steps_in_flight=0), cost) for lap in compared]
+    forecasts = [simulate_steps(items, replace(lap.scheduling, steps_in_flight=0), cost) for lap in compared]
     predicted = factors(*(totals(steps, wall_s, cost) for steps, wall_s in forecasts), rows)
     predicted["ideal"] = bound([item.output_length - 1 for item in items], rows)
     return {

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from engine.errors import InvalidRequest
 from engine.loading import LoadedModel
 from engine.trace.recorder import Sink
 from engine.workload import lengths
+from engine.workload.arrivals import paced
 from engine.workload.drive import Progress, silent
 from engine.workload.items import Item, Workload, fit
 from engine.workload.race import SCHEDULERS, race
@@ -40,9 +41,7 @@ class RaceSpec:
         drawn = lengths.race(self.requests, self.spread, self.seed, vocab_size)
         if self.arrival_rate is None:
             return drawn
-        times = lengths.gamma_arrivals(self.requests, self.arrival_rate, 1.0, self.seed)
-        items = [replace(item, arrival_s=time) for item, time in zip(drawn.items, times, strict=True)]
-        return replace(drawn, items=items, notes=(*drawn.notes, f"{self.arrival_rate:g} arrivals a second"))
+        return paced(drawn, self.arrival_rate, 1.0)
 
 
 def run_race(loaded: LoadedModel, spec: RaceSpec, progress: Progress = silent, sinks: Sequence[Sink] = ()) -> dict:
@@ -52,17 +51,7 @@ def run_race(loaded: LoadedModel, spec: RaceSpec, progress: Progress = silent, s
     differs.
     The caller starts its next engine anew afterwards (``loaded.new_engine``), which restores its own pool.
     """
-    scheduling = loaded.config.scheduling
-    workload = fit(
-        spec.validate().workload(loaded.limits.vocab_size), scheduling.max_model_len, loaded.limits.vocab_size
-    )
-    room = blocks_for(workload.items, spec.rows, scheduling.block_size)
-    sizes = {
-        "max_num_seqs": spec.rows,
-        "pool_blocks": room,
-        "token_budget": spec.rows * lengths.PROMPTS[1],
-        "capacity": "max-utilization",
-    }
+    workload, sizes = prepared(loaded, spec)
     return race(
         lambda overrides, more: loaded.new_engine(sizes | overrides, more),
         workload.items,
@@ -71,6 +60,18 @@ def run_race(loaded: LoadedModel, spec: RaceSpec, progress: Progress = silent, s
         spec.repeats,
         sinks,
     )
+
+
+def prepared(loaded: LoadedModel, spec: RaceSpec) -> tuple[Workload, dict[str, object]]:
+    """The workload of a race cut to a loaded model, and what all its runs override of ``SchedulingConfig``."""
+    scheduling, vocab_size = loaded.config.scheduling, loaded.limits.vocab_size
+    workload = fit(spec.validate().workload(vocab_size), scheduling.max_model_len, vocab_size)
+    return workload, {
+        "max_num_seqs": spec.rows,
+        "pool_blocks": blocks_for(workload.items, spec.rows, scheduling.block_size),
+        "token_budget": spec.rows * lengths.PROMPTS[1],
+        "capacity": "max-utilization",
+    }
 
 
 def blocks_for(items: Sequence[Item], rows: int, block_size: int) -> int:

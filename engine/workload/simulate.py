@@ -1,78 +1,110 @@
-"""The real scheduler on a virtual clock: which steps a workload takes, and how long they would take at a given cost.
+"""Simulation: the engine on a virtual clock, with a step time fitted from a recorded run.
 
-No model and no device. The race uses it to predict each factor of the gain without having run that schedule.
+Which steps a workload takes is not modelled at all: the scheduler and the KV manager are the real ones. Only the
+seconds of a step are, and ``compare`` says how far they are off.
 """
 
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
-
+from engine.clock import Clock
 from engine.config import SchedulingConfig
-from engine.request import Request
-from engine.scheduling.scheduler import Scheduler
-from engine.step import StepOutput
-from engine.trace.events import Arrive, Event, Record, Step
-from engine.trace.gain import StepCost, StepFacts, StepFold
+from engine.trace.events import Event, Record, Step
+from engine.trace.recorder import ListSink, Recorder
+from engine.trace.step_cost import StepCost
+from engine.trace.step_facts import StepFacts, StepFold
+from engine.trace.timeline import Timeline, split_runs
+from engine.workload.drive import drive
 from engine.workload.items import Item
+from engine.workload.step_model import StepModel
+from engine.workload.tally import Tally
+from engine.workload.virtual import GivenAnswers, VirtualTime, VirtualWorker, virtual_engine
+
+COMPARED = ("output_throughput", "median_ttft_ms", "p99_ttft_ms", "median_itl_ms", "p99_itl_ms")
 
 
-class _VirtualRun:
-    """Owns the clock, the queue of arrivals and the records of one simulated run."""
+def simulate(
+    items: Sequence[Item],
+    scheduling: SchedulingConfig,
+    model: StepModel,
+    seed: int = 0,
+    concurrency: int | None = None,
+    answers: GivenAnswers | None = None,
+    info: Mapping[str, object] | None = None,
+    pieces: Mapping[int, bytes] | None = None,
+) -> Timeline:
+    """Run ``items`` in simulated time: a whole trace, for every view and metric. Badge: Simulated.
 
-    def __init__(self, items: Sequence[Item], scheduling: SchedulingConfig, cost: StepCost) -> None:
-        self.cost = cost
-        self.now_ns = 0
-        self.step = 0
-        self.records = 0
+    Args:
+        concurrency: as of ``drive``.
+        answers: the tokens of each item by its place, where prefix hits on answers matter.
+        info: what the RUN record says besides (the model and the device that are simulated).
+        pieces: text of token ids.
+
+    Raises:
+        InvalidRequest, RequestRefused: an item does not fit.
+    """
+    sink, time = ListSink(), VirtualTime()
+    clock = Clock(time)
+    recorder = Recorder([sink], clock, None if pieces is None else lambda token: pieces.get(token, b""))
+    known = dict(info or {}) | {"provenance": "Simulated", "step_model": model.to_dict()}
+    worker = VirtualWorker(model.seconds, scheduling, time, answers)
+    drive(virtual_engine(worker, recorder, clock, seed, known), items, concurrency=concurrency, sleep=time.sleep)
+    (timeline,) = split_runs(sink.records, "Simulated")
+    return timeline
+
+
+def simulate_summary(
+    items: Sequence[Item],
+    scheduling: SchedulingConfig,
+    model: StepModel,
+    seed: int = 0,
+    concurrency: int | None = None,
+) -> dict:
+    """As ``simulate``, but only the figures, and many times faster: for 100,000 requests."""
+    time = VirtualTime()
+    clock = Clock(time)
+    tally, worker = Tally(clock), VirtualWorker(model.seconds, scheduling, time)
+    drive(virtual_engine(worker, tally, clock, seed), items, concurrency=concurrency, sleep=time.sleep)
+    return tally.summary()
+
+
+class _FactsRecorder(Recorder):
+    """Folds the events of a run into the facts of its steps, and keeps no record."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__((), clock)
+        self._now = clock
         self.fold = StepFold()
-        self.scheduler = Scheduler(scheduling, self.emit)
-        requests = [_request(index, item) for index, item in enumerate(items)]
-        self.arrivals = deque(sorted(requests, key=lambda request: request.arrived_ns))
 
     def emit(self, event: Event) -> None:
+        """Fold one event."""
         self.step += isinstance(event, Step)
-        self.fold.feed(Record(self.records, self.now_ns, self.step, event))
-        self.records += 1
-
-    def admit_arrivals(self) -> None:
-        while self.arrivals and self.arrivals[0].arrived_ns <= self.now_ns:
-            request = self.arrivals.popleft()
-            name = request.name.encode()
-            self.emit(Arrive(request.id, request.max_tokens, request.priority, request.seed, name, request.prompt_ids))
-            self.scheduler.add(request)
-
-    def advance(self) -> None:
-        """Run one step, or move the clock to whatever can open the gate next."""
-        step = self.scheduler.schedule(self.now_ns)
-        if step is None:
-            self.wait()
-            return
-        facts, _ = self.fold.in_flight[step.step]
-        self.now_ns += round(self.cost.total(facts) * 1e9)
-        sampled = step.samples == 1
-        tokens = np.zeros(int(sampled.sum()), np.int32)
-        output = StepOutput(step.step, step.rows[sampled], step.epochs[sampled], tokens)
-        self.scheduler.apply(output, self.now_ns)
-
-    def wait(self) -> None:
-        wake = self.scheduler.next_wake_ns(self.now_ns)
-        times = [self.arrivals[0].arrived_ns] if self.arrivals else []
-        times += [wake] if wake is not None else []
-        if not times:
-            raise RuntimeError("the scheduler waits for nothing: no step, no wake-up time, no arrival")
-        self.now_ns = max(self.now_ns + 1, min(times))
+        self.fold.feed(Record(self.seq, self._now(), self.step, event))
+        self.seq += 1
 
 
-def simulate(items: Sequence[Item], scheduling: SchedulingConfig, cost: StepCost) -> tuple[list[StepFacts], float]:
-    """The steps that ``items`` take under ``scheduling`` (none in flight), and the seconds since the first arrival."""
-    run = _VirtualRun(items, scheduling, cost)
-    while run.arrivals or run.scheduler.has_work:
-        run.admit_arrivals()
-        run.advance()
-    return run.fold.done, run.now_ns / 1e9 - min(item.arrival_s for item in items)
+def simulate_steps(
+    items: Sequence[Item], scheduling: SchedulingConfig, cost: StepCost
+) -> tuple[list[StepFacts], float]:
+    """The steps that ``items`` take under ``scheduling``, and the seconds since the first arrival.
+
+    The race predicts each factor of the gain from them, without having run that schedule.
+    """
+    time = VirtualTime()
+    clock = Clock(time)
+    recorder, worker = _FactsRecorder(clock), VirtualWorker(StepModel(cost).seconds, scheduling, time)
+    drive(virtual_engine(worker, recorder, clock), items, sleep=time.sleep)
+    steps = recorder.fold.done
+    return steps, steps[-1].end_ns / 1e9 - min(item.arrival_s for item in items)
 
 
-def _request(index: int, item: Item) -> Request:
-    arrived = round(item.arrival_s * 1e9)
-    return Request(index, item.prompt_ids, item.sampling(), item.max_tokens, seed=0, arrived_ns=arrived)
+def compare(measured: Mapping[str, float], simulated: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """For each figure of two summaries: ``measured``, ``simulated`` and the relative ``error`` of the simulation."""
+    return {
+        name: {
+            "measured": measured[name],
+            "simulated": simulated[name],
+            "error": simulated[name] / measured[name] - 1 if measured[name] else 0.0,
+        }
+        for name in COMPARED
+    }

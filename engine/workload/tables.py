@@ -9,10 +9,13 @@ from engine.workload.report import box, metric_rows, number
 
 def throughput_tables(title: str, results: dict) -> list[str]:
     """The metrics, where the rest of the limit went, the graphs, the machine, and what was checked and compared."""
-    tables = [box(title, metric_rows(results, bench.FORMULAS)), *waterfall_table(results["waterfall"])]
+    tables = [box(title, metric_rows(results, bench.FORMULAS))]
+    if "waterfall" in results:
+        tables += waterfall_table(results["waterfall"])
     if any(entry["tokens"] for entry in results["graphs"]):
         tables += ladder_table(results["graphs"])
-    tables.append(box("Measured in this run", [(name, number(v)) for name, v in results["machine"].items()]))
+    if "machine" in results:
+        tables.append(box("Measured in this run", [(name, number(v)) for name, v in results["machine"].items()]))
     if "check" in results:
         tables += check_table(results["check"])
     if "ratio" in results:

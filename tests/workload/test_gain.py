@@ -5,7 +5,9 @@ import math
 import pytest
 
 from engine.trace.events import Admit, Apply, Cause, Leave, Record, Step
-from engine.trace.gain import FACTORS, StepCost, StepFacts, Totals, bound, factors, fit_cost, step_facts, totals
+from engine.trace.gain import FACTORS, Totals, bound, factors, totals
+from engine.trace.step_cost import StepCost, fit_cost
+from engine.trace.step_facts import StepFacts, step_facts
 
 
 def records(*events):

@@ -7,7 +7,9 @@ import pytest
 
 from engine.errors import InvalidRequest
 from engine.workload import lengths
+from engine.workload.arrivals import gamma_arrivals
 from engine.workload.items import Item, Workload, fit, quantiles, work_done
+from engine.workload.named import BY_NAME, by_name
 
 
 def test_w1_is_the_public_workload_to_the_token():
@@ -45,7 +47,7 @@ def test_race_is_greedy_and_reproducible():
     assert all(item.sampling().temperature == 0 for item in first)
 
 
-@pytest.mark.parametrize("table", [*lengths.AZURE_CODE, *lengths.AZURE_CHAT, *lengths.MOONCAKE])
+@pytest.mark.parametrize("table", [*lengths.AZURE_CODE, *lengths.AZURE_CHAT, *lengths.MOONCAKE, *lengths.SHAREGPT])
 def test_quantile_tables_are_reproduced(table):
     """Guards the inverse transform (acceptance of performance.md 3.2: p10, p50, p90 and p99 within 3 %)."""
     drawn = [lengths.draw(table, Level((index + 0.5) / 10_000)) for index in range(10_000)]
@@ -69,7 +71,7 @@ class Level(Random):
 @pytest.mark.parametrize("cv", [0.0, 1.0, 4.0])
 def test_arrivals_have_the_rate_and_the_burstiness(cv):
     """Guards the Gamma parameters: shape and scale swapped would keep the mean and lose the bursts."""
-    times = lengths.gamma_arrivals(40_000, rate=5.0, cv=cv, seed=1)
+    times = gamma_arrivals(40_000, rate=5.0, cv=cv, seed=1)
     gaps = [late - early for early, late in zip([0.0, *times], times)]
     assert statistics.mean(gaps) == pytest.approx(0.2, rel=0.1)
     assert statistics.pstdev(gaps) / statistics.mean(gaps) == pytest.approx(cv, rel=0.1, abs=1e-9)
@@ -78,13 +80,13 @@ def test_arrivals_have_the_rate_and_the_burstiness(cv):
 def test_unknown_workload_names_the_known_ones():
     """Guards the error: one line with field and allowed values."""
     with pytest.raises(InvalidRequest, match="workload: one of W1, 1000x1000, azure-code"):
-        lengths.by_name("w2", None, 0)
+        by_name("w2", None, 0)
 
 
-@pytest.mark.parametrize("name", lengths.BY_NAME)
+@pytest.mark.parametrize("name", BY_NAME)
 def test_workloads_by_name_have_the_number_asked_for(name):
     """Guards the table of names: each takes a count and a seed."""
-    assert len(lengths.by_name(name, 5, 0).items) == 5
+    assert len(by_name(name, 5, 0).items) == 5
 
 
 def test_fit_says_what_it_cut():

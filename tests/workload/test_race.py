@@ -8,12 +8,13 @@ import pytest
 
 from engine.config import SchedulingConfig
 from engine.errors import InvalidRequest
-from engine.trace.gain import FACTORS, StepCost
+from engine.trace.gain import FACTORS
+from engine.trace.step_cost import StepCost
 from engine.workload import lengths
 from engine.workload.items import Item
 from engine.workload.race import SCHEDULERS, first_divergence, race
 from engine.workload.race_spec import RaceSpec, run_race
-from engine.workload.simulate import simulate
+from engine.workload.simulate import simulate_steps
 
 COST = StepCost(1e-3, 1e-4, 1e-6, 2e-4, 1e-5)
 ROOM = SchedulingConfig(pool_blocks=400, max_num_seqs=4, token_budget=512, max_model_len=256, prefix_cache=False)
@@ -67,7 +68,7 @@ def test_only_padding_schedulers_waste_rows(results):
 def test_equal_lengths_leave_nothing_to_gain():
     """Guards the null result: at spread 0 all factors but noise are 1, by construction of the steps."""
     items = lengths.race(16, 0.0, 1, 512).items
-    static, in_flight = (simulate(items, replace(ROOM, batching=name), COST) for name in ("static", "in-flight"))
+    static, in_flight = (simulate_steps(items, replace(ROOM, batching=name), COST) for name in ("static", "in-flight"))
     assert static[1] == pytest.approx(in_flight[1])
     assert len(static[0]) == len(in_flight[0]) == 4 * 48
 
@@ -75,7 +76,7 @@ def test_equal_lengths_leave_nothing_to_gain():
 def test_simulation_counts_static_steps_from_the_lengths():
     """Guards the definition: a group of B takes its longest answer in steps, the first of them the prefill."""
     items = [Item([1] * 8, length, length) for length in (3, 9, 2, 5, 4, 4)]
-    steps, _ = simulate(items, replace(ROOM, batching="static"), COST)
+    steps, _ = simulate_steps(items, replace(ROOM, batching="static"), COST)
     assert [facts.decode_rows for facts in steps] == [0, *[4] * 8, 0, *[2] * 3]
     assert sum(facts.useful for facts in steps) == sum(item.output_length - 1 for item in items)
 
@@ -83,13 +84,13 @@ def test_simulation_counts_static_steps_from_the_lengths():
 def test_simulated_time_jumps_to_the_next_arrival():
     """Guards the virtual clock: an idle engine must not spin, and waiting counts as wall time."""
     items = [Item([1] * 4, 2, 2, arrival_s=1.0), Item([1] * 4, 2, 2, arrival_s=4.0)]
-    steps, wall_s = simulate(items, ROOM, COST)
+    steps, wall_s = simulate_steps(items, ROOM, COST)
     assert len(steps) == 4 and 3.0 < wall_s < 3.1  # from the first arrival on
 
 
 def test_dynamic_waits_for_its_window_in_simulated_time():
     """Guards the wake-up time of a closed gate: without it the simulation (and the engine) would never go on."""
-    _, wall_s = simulate([Item([1] * 4, 2, 2)], replace(ROOM, batching="dynamic", window_ms=500.0), COST)
+    _, wall_s = simulate_steps([Item([1] * 4, 2, 2)], replace(ROOM, batching="dynamic", window_ms=500.0), COST)
     assert 0.5 <= wall_s < 0.6
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.trace.events import Admit, Apply, Record, Step, Time
-from engine.trace.gain import StepFacts
+from engine.trace.step_facts import StepFacts
 from engine.trace.timed_steps import TimedStep, graph_use, timed_steps
 from engine.workload import bench, check, lengths
 from engine.workload.ladder import ladder
