@@ -67,6 +67,13 @@ class Session:
         found = worker.logits(prompt + answer[:-1], backend, first=len(prompt) - 1)
         return found[:, : worker.spec.num_token_ids]
 
+    def kv_logits(self, prompt: list[int], answer: list[int], plain: bool) -> "Tensor":
+        """As ``logits``, with keys and values in the model's dtype (``plain``) or as they are served."""
+        worker = self.model.worker
+        kv_dtype = worker.spec.dtype if plain else None
+        found = worker.logits(prompt + answer[:-1], first=len(prompt) - 1, kv_dtype=kv_dtype)
+        return found[:, : worker.spec.num_token_ids]
+
     def decode_shares(self, steps: Sequence[TimedStep]) -> dict[str, float] | None:
         """Kernel shares of the decode step that stands for a run; None without a GPU or without such a step."""
         typical = typical_decode(steps)

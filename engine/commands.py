@@ -11,9 +11,10 @@ from engine.command_setup import Session, bench_config, live_config, on_cuda, ra
 from engine.provenance import device_name, provenance
 from engine.request import SamplingParams
 from engine.workload import bench, host, lengths, report, study_tables
-from engine.workload.check import check
+from engine.workload.check import check, drawn
 from engine.workload.contestants import TRANSFORMERS, Contestants, contestants, race_settings, race_url
 from engine.workload.items import Workload, fit
+from engine.workload.kv_accuracy import kv_accuracy
 from engine.workload.ladder import ladder
 from engine.workload.latency import latency
 from engine.workload.mixed import mixed_items, mixed_step
@@ -86,6 +87,9 @@ def bench_throughput(args: argparse.Namespace) -> None:
         if args.check:
             outputs = measured.recorded.outputs
             results["check"] = check(workload.items, outputs, run.logits, args.check, run.progress)
+            if run.model.worker.spec.kv_has_scales:
+                texts = [(workload.items[i].prompt_ids, outputs[i]) for i in drawn(len(workload.items), args.check)]
+                results["kv_accuracy"] = kv_accuracy(texts, run.kv_logits, run.progress)
         if args.compare:
             results |= _beside_peer(args, run, workload, results["output_throughput"])
         run.finish(results, workload.describe(), throughput_tables(workload.name, results))

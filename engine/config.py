@@ -15,7 +15,7 @@ Chunking = Literal["fcfs", "equal"]
 Preemption = Literal["lifo", "lowest-priority", "cheapest"]
 Eviction = Literal["lru", "priority", "flat-lru"]
 QueueOrder = Literal["priority", "deadline"]
-KVDtype = Literal["auto", "bf16", "fp16", "fp32"]
+KVDtype = Literal["auto", "bf16", "fp16", "fp32", "int8", "fp8"]
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 Shape = Literal["tiny", "qwen3-0.6b", "llama-3.2-1b", "llama-3.1-8b", "qwen3-8b"]
 POLICIES = {  # field of ``SchedulingConfig`` -> its values
@@ -52,6 +52,7 @@ class SchedulingConfig:
     preferred_sizes: tuple[int, ...] = (4, 8)  # dynamic batching: release early at these sizes
     steps_in_flight: int = 0
     graph_buckets: tuple[int, ...] = ()  # padded token counts that a chunk is cut to; () when nothing is captured
+    kv_identity: str = ""  # model and KV dtype, from the worker: all but the tokens and a salt that changes the KV
 
     def validate(self) -> "SchedulingConfig":
         """Return self, or raise ``InvalidRequest`` for the first field out of range."""
@@ -84,7 +85,7 @@ class WorkerConfig:
     random_weights: Shape | None = None  # a shape with random weights instead of a checkpoint
     device: str = "auto"  # auto, cpu, cuda, cuda:N
     dtype: Dtype = "auto"  # fp32 on a CPU, bf16 on CUDA (fp16 below compute capability 8.0)
-    kv_dtype: KVDtype = "auto"  # as dtype
+    kv_dtype: KVDtype = "auto"  # as dtype; int8 and fp8 keep one scale per token and head
     memory_fraction: float = 0.9  # of the memory free after the weights, when pool_blocks is not given
     seed: int = 0  # of random weights
 

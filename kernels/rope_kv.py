@@ -2,7 +2,8 @@
 
 Per token: q and k are normalised per head (Qwen3; skipped for Llama), rotated by the token's position (pairs are
 (i, i + D/2), as in Hugging Face's Llama and Qwen), k and v go to their slot of the cache, q comes back. A slot below 0
-belongs to padding and writes nothing.
+belongs to padding and writes nothing. An 8-bit cache gets its values quantised, with a scale per token and head
+(``kernels.kv_format``), in the same pass.
 
 Fused because each value is touched once: every element of qkv is read once and written once. Four separate passes
 (norm, rotate, write k, write v) would move about three times the bytes and launch four times.
@@ -20,6 +21,7 @@ from kernels.backend import (
     use_triton,
     wait_for_inputs,
 )
+from kernels.kv_format import LARGEST, check_scales, quantise_reference, store_quantised
 from kernels.rmsnorm import rmsnorm_reference
 
 
@@ -36,6 +38,8 @@ def rope_write_kv_reference(
     *,
     num_q_heads: int,
     num_kv_heads: int,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """What ``rope_write_kv`` computes, in plain PyTorch."""
     heads = qkv.unflatten(-1, (num_q_heads + 2 * num_kv_heads, -1))  # (T, Hq + 2 Hkv, D)
@@ -46,8 +50,8 @@ def rope_write_kv_reference(
         k = rmsnorm_reference(k.float(), k_norm, eps)
     cos, sin = cos_sin[positions].unsqueeze(1).chunk(2, dim=-1)  # (T, 1, D/2) each
     q, k = _rotate(q.float(), cos, sin), _rotate(k.float(), cos, sin)
-    _write(k_cache, k, slots)
-    _write(v_cache, v, slots)
+    _write(k_cache, k_scale, k, slots)
+    _write(v_cache, v_scale, v, slots)
     return q.to(qkv.dtype)
 
 
@@ -56,12 +60,15 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
     return torch.cat((low * cos - high * sin, high * cos + low * sin), dim=-1)
 
 
-def _write(cache: torch.Tensor, x: torch.Tensor, slots: torch.Tensor) -> None:
+def _write(cache: torch.Tensor, scale: torch.Tensor | None, x: torch.Tensor, slots: torch.Tensor) -> None:
     real = slots >= 0
     if not bool(real.all()):
         x, slots = x[real], slots[real]
     block_size = cache.shape[2]
-    cache[slots // block_size, :, slots % block_size] = x.to(cache.dtype)
+    block, offset = slots // block_size, slots % block_size
+    if scale is not None:
+        x, scale[block, :, offset] = quantise_reference(x, cache.dtype)
+    cache[block, :, offset] = x.to(cache.dtype)
 
 
 @jit
@@ -86,12 +93,16 @@ def _store_halves(at, low, high, half, inside):
 @jit
 def _rope_write_kv_kernel(
     qkv_ptr, position_ptr, slot_ptr, cos_sin_ptr, q_norm_ptr, k_norm_ptr, q_ptr, k_cache_ptr, v_cache_ptr,
-    num_tokens, qkv_stride, cos_sin_stride, eps,
+    k_scale_ptr, v_scale_ptr, num_tokens, qkv_stride, cos_sin_stride, eps,
     k_stride_block, k_stride_head, k_stride_token, v_stride_block, v_stride_head, v_stride_token,
     NUM_KV_HEADS: tl.constexpr, GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, HALF_PAD: tl.constexpr,
-    BLOCK_SIZE: tl.constexpr, NORM: tl.constexpr, TOKENS: tl.constexpr, DEPENDENT: tl.constexpr,
+    BLOCK_SIZE: tl.constexpr, NORM: tl.constexpr, TOKENS: tl.constexpr, LARGEST: tl.constexpr,
+    DEPENDENT: tl.constexpr,
 ):  # fmt: skip
-    """TOKENS tokens and one KV head per program: GROUP q heads, one k head and one v head."""
+    """TOKENS tokens and one KV head per program: GROUP q heads, one k head and one v head.
+
+    ``LARGEST``: of the 8-bit format of the cache; 0: values are stored as they are.
+    """
     token, kv_head = tl.program_id(0) * TOKENS + tl.arange(0, TOKENS), tl.program_id(1)
     HALF: tl.constexpr = HEAD_DIM // 2
     col = tl.arange(0, HALF_PAD)[None, :]
@@ -115,10 +126,16 @@ def _rope_write_kv_kernel(
     block, offset = slot // BLOCK_SIZE, slot % BLOCK_SIZE
     low, high = _norm_rotate(k_in, inside, k_norm_ptr, col, HALF, cos, sin, eps, NORM)
     k_at = k_cache_ptr + block * k_stride_block + kv_head * k_stride_head + offset * k_stride_token + col
-    _store_halves(k_at, low, high, HALF, real)
-    low, high = tl.load(v_in, mask=real, other=0.0), tl.load(v_in + HALF, mask=real, other=0.0)
+    v_low, v_high = tl.load(v_in, mask=real, other=0.0), tl.load(v_in + HALF, mask=real, other=0.0)
     v_at = v_cache_ptr + block * v_stride_block + kv_head * v_stride_head + offset * v_stride_token + col
-    _store_halves(v_at, low, high, HALF, real)
+    if LARGEST > 0:
+        scale_at = (block * NUM_KV_HEADS + kv_head) * BLOCK_SIZE + offset
+        store_quantised(k_at, k_scale_ptr + scale_at, low, high, HALF, real, slot >= 0, LARGEST)
+        v_low, v_high = v_low.to(tl.float32), v_high.to(tl.float32)
+        store_quantised(v_at, v_scale_ptr + scale_at, v_low, v_high, HALF, real, slot >= 0, LARGEST)
+    else:
+        _store_halves(k_at, low, high, HALF, real)
+        _store_halves(v_at, v_low, v_high, HALF, real)
 
 
 def tile(num_tokens: int) -> tuple[int, int]:
@@ -140,6 +157,8 @@ def rope_write_kv(
     num_q_heads: int,
     num_kv_heads: int,
     backend: str | None = None,
+    k_scale: torch.Tensor | None = None,
+    v_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Norm and rotate q and k, write k and v to their slots, return q.
 
@@ -150,17 +169,20 @@ def rope_write_kv(
         cos_sin: fp32 (max_position, D), cosines of the D/2 frequencies, then sines.
         k_cache, v_cache: (blocks, Hkv, block_size, D), any strides but a contiguous last dimension.
         q_norm, k_norm: (D,) weights of the per-head RMSNorm, or None.
+        k_scale, v_scale: fp16 (blocks, Hkv, block_size), contiguous, where the caches are int8 or fp8; else None.
 
     Returns:
         q, (T, Hq, D), contiguous, of the dtype of ``qkv``.
 
     Raises:
-        ValueError: on the Triton path, for a last dimension that is not contiguous.
+        ValueError: for a cache and scales that do not belong together; on the Triton path, for a last dimension that
+            is not contiguous.
     """
+    check_scales(k_cache, v_cache, k_scale, v_scale)
     if not use_triton(backend, qkv):
         return rope_write_kv_reference(
             qkv, positions, slots, cos_sin, k_cache, v_cache, q_norm, k_norm, eps,
-            num_q_heads=num_q_heads, num_kv_heads=num_kv_heads,
+            num_q_heads=num_q_heads, num_kv_heads=num_kv_heads, k_scale=k_scale, v_scale=v_scale,
         )  # fmt: skip
     check_rows(qkv=qkv, cos_sin=cos_sin, k_cache=k_cache, v_cache=v_cache, q_norm=q_norm, k_norm=k_norm)
     check_same_device(qkv, positions=positions, slots=slots, cos_sin=cos_sin, k_cache=k_cache, v_cache=v_cache)
@@ -173,10 +195,12 @@ def rope_write_kv(
         tokens, warps = tile(num_tokens)
         _rope_write_kv_kernel[(triton.cdiv(num_tokens, tokens), num_kv_heads)](
             qkv, positions, slots, cos_sin, unused if q_norm is None else q_norm, unused if k_norm is None else k_norm,
-            q, k_cache, v_cache, num_tokens, qkv.stride(0), cos_sin.stride(0), eps,
+            q, k_cache, v_cache, unused if k_scale is None else k_scale, unused if v_scale is None else v_scale,
+            num_tokens, qkv.stride(0), cos_sin.stride(0), eps,
             *k_cache.stride()[:3], *v_cache.stride()[:3],
             NUM_KV_HEADS=num_kv_heads, GROUP=group, HEAD_DIM=head_dim, HALF_PAD=triton.next_power_of_2(head_dim // 2),
-            BLOCK_SIZE=k_cache.shape[2], NORM=q_norm is not None, TOKENS=tokens, num_warps=warps,
+            BLOCK_SIZE=k_cache.shape[2], NORM=q_norm is not None, TOKENS=tokens,
+            LARGEST=LARGEST.get(k_cache.dtype, 0.0), num_warps=warps,
             **dependent_launch(qkv),
         )  # fmt: skip
     return q

@@ -182,6 +182,34 @@ def test_a_study_says_what_must_hold(tmp_path, capsys):
     assert "output_throughput" in capsys.readouterr().out
 
 
+def test_an_8_bit_pool_states_what_it_costs(tmp_path):
+    """Guards a speed without its price: beside tokens/s stand KL and greedy agreement with the model's own KV dtype,
+    and the run says in which pool it was."""
+    where = tmp_path / "out.json"
+    sizes = ("--workload", "azure-code", "--requests", 3, "--max-model-len", 96, "--max-num-seqs", 3)
+    command = (
+        "bench",
+        "throughput",
+        *TINY,
+        *sizes,
+        "--kv-dtype",
+        "int8",
+        "--repeats",
+        1,
+        "--check",
+        2,
+        "--json",
+        where,
+    )
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(where.read_text())
+    found = document["results"]["kv_accuracy"]
+    assert found["texts"] == 2 and 0 < found["kl"] < 0.1 and found["greedy_agreement"] > 0.8
+    assert "int8" in document["meta"]["config"]["scheduling"]["kv_identity"]
+    assert "share of places where the best token is the same" in done.stdout
+
+
 def test_latency_sweeps_the_rows(tmp_path):
     """Guards `bench latency`: one entry per number of rows at the context that was asked for, each with its floor."""
     where = tmp_path / "out.json"

@@ -19,11 +19,12 @@ from engine.scheduling.block_pool import BlockPool
 
 
 class KVCacheManager:
-    """Block tables over one pool. Everything that changes the KV but is not a token id goes into ``Request.salt``:
-    model and KV dtype are fixed for the life of a pool."""
+    """Block tables over one pool. Everything that changes the KV but is not a token id is part of each hash: what is
+    the same for the whole pool as ``identity`` (model, KV dtype), the rest as ``Request.salt``."""
 
     def __init__(self, config: SchedulingConfig) -> None:
         self.pool = BlockPool(config.pool_blocks, config.eviction)
+        self.identity = config.kv_identity
         self.block_size = config.block_size
         self.prefix_cache = config.prefix_cache
         self.table_entries = 0  # over all live tables
@@ -93,7 +94,7 @@ class KVCacheManager:
     def _extend_hashes(self, request: Request, num_blocks: int) -> None:
         hashes = request.block_hashes
         for index in range(len(hashes), num_blocks):
-            parent = hashes[-1] if hashes else b"root %d" % request.salt
+            parent = hashes[-1] if hashes else b"root %d " % request.salt + self.identity.encode()
             ids = request.token_ids[index * self.block_size : (index + 1) * self.block_size]
             hashes.append(block_hash(parent, ids))
 

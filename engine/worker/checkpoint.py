@@ -13,6 +13,8 @@ from engine.worker.spec import ModelSpec
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+KV_DTYPES = DTYPES | {"int8": torch.int8, "fp8": torch.float8_e4m3fn}
+FP8_CAPABILITY = (8, 9)  # the first CUDA devices that convert to e4m3
 
 
 def resolve_device(config: WorkerConfig) -> torch.device:
@@ -36,6 +38,21 @@ def resolve_dtype(config: WorkerConfig, device: torch.device) -> torch.dtype:
     if device.type == "cpu":
         return torch.float32
     return torch.bfloat16 if torch.cuda.get_device_capability(device) >= (8, 0) else torch.float16
+
+
+def resolve_kv_dtype(config: WorkerConfig, device: torch.device) -> torch.dtype:
+    """The dtype of the KV pool: that of the activations unless another is asked for.
+
+    Raises ``InvalidRequest`` for fp8 on a device that cannot convert to it.
+    """
+    if config.kv_dtype == "auto":
+        return resolve_dtype(config, device)
+    if config.kv_dtype == "fp8" and device.type == "cuda":
+        major, minor = torch.cuda.get_device_capability(device)
+        if (major, minor) < FP8_CAPABILITY:
+            allowed = f"fp8 needs compute capability 8.9 and this GPU has {major}.{minor}; int8 runs here"
+            raise InvalidRequest("kv_dtype", allowed, "fp8")
+    return KV_DTYPES[config.kv_dtype]
 
 
 def read_spec(folder: Path, name: str, dtype: torch.dtype, kv_dtype: torch.dtype, max_model_len: int) -> ModelSpec:

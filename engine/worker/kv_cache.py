@@ -4,10 +4,12 @@
     content   reserved,   slots B..2B   slots 2B..
               never read
 
-A slot is ``block_id * block_size + offset``; the same block id means the same place in every layer.
+A slot is ``block_id * block_size + offset``; the same block id means the same place in every layer. An 8-bit pool
+(int8, fp8) keeps one fp16 scale per token and head beside it, at the same place of a pool of its own.
 """
 
 import math
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,19 +22,33 @@ GIB = 1024**3
 CPU_POOL_BYTES = GIB  # what an automatic pool takes at most where memory is shared with everything else
 
 
+class LayerKV(NamedTuple):
+    """Keys and values of one layer, ``[pool_blocks + 1, Hkv, block_size, D]``.
+
+    Their scales are fp16 ``[pool_blocks + 1, Hkv, block_size]``, or None where the pool is not quantised.
+    """
+
+    k: Tensor
+    v: Tensor
+    k_scale: Tensor | None
+    v_scale: Tensor | None
+
+
 class KVCache:
-    """One pair of tensors ``[pool_blocks + 1, Hkv, block_size, D]`` per layer."""
+    """The tensors of every layer."""
 
     def __init__(self, spec: ModelSpec, pool_blocks: int, block_size: int, device: torch.device) -> None:
         self.pool_blocks, self.block_size = pool_blocks, block_size
         shape = (2, spec.num_layers, pool_blocks + 1, spec.num_kv_heads, block_size, spec.head_dim)
         self.data = torch.zeros(shape, dtype=spec.kv_dtype, device=device)
-        self.layers: list[tuple[Tensor, Tensor]] = list(zip(self.data[0], self.data[1]))
+        self.scales = torch.zeros(shape[:-1], dtype=torch.float16, device=device) if spec.kv_has_scales else None
+        k_scales, v_scales = [[None] * spec.num_layers] * 2 if self.scales is None else self.scales
+        self.layers = [LayerKV(*layer) for layer in zip(*self.data, k_scales, v_scales)]
 
     @property
     def num_bytes(self) -> int:
         """Bytes on the device."""
-        return self.data.numel() * self.data.itemsize
+        return self.data.nbytes + (0 if self.scales is None else self.scales.nbytes)
 
 
 def allocate(spec: ModelSpec, pool_blocks: int, block_size: int, device: torch.device) -> KVCache:

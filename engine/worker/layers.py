@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.worker.kv_cache import LayerKV
 from engine.worker.spec import LinearSpec, ModelSpec
 from engine.worker.step_batch import StepBatch
 from kernels.attention import paged_attention
@@ -55,7 +56,7 @@ class Layer:
         norms = {name: torch.empty(n, dtype=spec.dtype, device=device) for name, (_, n) in spec.norms.items()}
         return cls(spec, cos_sin, **linears, **norms)
 
-    def __call__(self, h: Tensor, batch: StepBatch, kv: tuple[Tensor, Tensor]) -> None:
+    def __call__(self, h: Tensor, batch: StepBatch, kv: LayerKV) -> None:
         """Run the layer over packed tokens.
 
         Args:
@@ -68,23 +69,26 @@ class Layer:
         gated = self.gate_up(h, backend, norm=self.post_norm, eps=eps, gated=True)
         self.down(gated, backend, residual=h)
 
-    def _attend(self, qkv: Tensor, batch: StepBatch, kv: tuple[Tensor, Tensor]) -> Tensor:
+    def _attend(self, qkv: Tensor, batch: StepBatch, kv: LayerKV) -> Tensor:
         """``[T, (Hq + 2 Hkv) D]`` -> ``[T, Hq D]``: rotate, write keys and values, attend over each row's blocks."""
         spec, backend = self.spec, batch.backend
+        scales = {"k_scale": kv.k_scale, "v_scale": kv.v_scale}
         q = rope_write_kv(
             qkv,
             batch.positions,
             batch.slots,
             self.cos_sin,
-            *kv,
+            kv.k,
+            kv.v,
             q_norm=self.q_norm,
             k_norm=self.k_norm,
             eps=spec.rms_eps,
             num_q_heads=spec.num_q_heads,
             num_kv_heads=spec.num_kv_heads,
             backend=backend,
+            **scales,
         )
-        tables, starts, contexts = batch.block_tables, batch.query_starts, batch.context_lens
-        scale = spec.head_dim**-0.5
-        out = paged_attention(q, *kv, tables, starts, contexts, scale, batch.max_query_len, backend=backend)
+        rows = batch.block_tables, batch.query_starts, batch.context_lens
+        scale, longest = spec.head_dim**-0.5, batch.max_query_len
+        out = paged_attention(q, kv.k, kv.v, *rows, scale, longest, backend=backend, **scales)
         return out.view(qkv.shape[0], -1)

@@ -7,7 +7,7 @@ import torch
 from engine.config import WorkerConfig
 from engine.errors import InvalidRequest, OutOfMemory, UnsupportedModel
 from engine.model_files import SMALL_FILES, WEIGHT_FILES, model_folder
-from engine.worker.checkpoint import DTYPES, read_spec, resolve_dtype
+from engine.worker.checkpoint import read_spec, resolve_dtype, resolve_kv_dtype
 from engine.worker.kv_cache import GIB, free_bytes
 from engine.worker.model import Model
 from engine.worker.shapes import random_spec
@@ -30,8 +30,7 @@ def load_model(
     Raises ``UnsupportedModel`` or ``OutOfMemory`` before anything large is read.
     """
     progress("reading the model", 0.0)
-    dtype = resolve_dtype(config, device)
-    kv_dtype = dtype if config.kv_dtype == "auto" else DTYPES[config.kv_dtype]
+    dtype, kv_dtype = resolve_dtype(config, device), resolve_kv_dtype(config, device)
     if config.random_weights:
         model = _allocate(random_spec(config.random_weights, dtype, kv_dtype, max_model_len), device, backend)
         random_weights(model, config.seed, progress)
@@ -42,10 +41,11 @@ def load_model(
     return model
 
 
-def check_block_size(block_size: int, backend: str) -> None:
+def check_block_size(block_size: int, backend: str, kv_has_scales: bool) -> None:
     """Raise ``InvalidRequest`` for a block size that the kernels of ``backend`` cannot read."""
-    if backend == "triton" and block_size not in BLOCK_SIZES:
-        raise InvalidRequest("block_size", f"{BLOCK_SIZES.start} to {BLOCK_SIZES.stop - 1} on CUDA", block_size)
+    if backend == "triton" and (block_size not in BLOCK_SIZES or (kv_has_scales and block_size % 2)):
+        even = " and even with an 8-bit kv_dtype" if kv_has_scales else ""
+        raise InvalidRequest("block_size", f"{BLOCK_SIZES.start} to {BLOCK_SIZES.stop - 1}{even} on CUDA", block_size)
 
 
 def _allocate(spec: ModelSpec, device: torch.device, backend: str) -> Model:

@@ -83,7 +83,7 @@ class TorchWorker:
         Raises ``InvalidRequest`` for a block size without a kernel and ``OutOfMemory`` when the pool does not fit.
         """
         limit = min(scheduling.max_model_len, self.spec.max_model_len)
-        self.scheduling = replace(scheduling, max_model_len=limit)
+        self.scheduling = replace(scheduling, max_model_len=limit, kv_identity=self.spec.kv_identity)
         self._fit_buffers()
         buckets = tuple(self.steps.shapes.mixed) if self.steps.ladder else ()
         self.scheduling = replace(self.scheduling, graph_buckets=buckets)
@@ -101,7 +101,7 @@ class TorchWorker:
         )
         if sizes == self._sizes:
             return
-        check_block_size(limits.block_size, self.backend)
+        check_block_size(limits.block_size, self.backend, self.spec.kv_has_scales)
         had_graphs, same_pool = bool(self.steps and self.steps.ladder), sizes[:2] == self._sizes[:2]
         self.steps, self._sizes = None, ()
         if not same_pool:
@@ -159,13 +159,16 @@ class TorchWorker:
         return self.steps.poll(block)
 
     @torch.inference_mode()
-    def logits(self, token_ids: list[int], backend: str | None = None, first: int = 0) -> Tensor:
+    def logits(
+        self, token_ids: list[int], backend: str | None = None, first: int = 0, kv_dtype: torch.dtype | None = None
+    ) -> Tensor:
         """Logits fp32 ``[T - first, vocab]`` at the positions of one sequence from ``first`` on, in one prefill.
 
         It goes through the paged path, with a pool and a row of its own, so it disturbs no request.
 
         Args:
             backend: "reference": the plain twin of every kernel; None: the kernels that serve.
+            kv_dtype: of that pool; None: as the one that serves.
         """
         backend = backend or self.backend
         count, size = len(token_ids), self.scheduling.block_size
@@ -178,7 +181,8 @@ class TorchWorker:
         rows.write_tables(rows.grow(step))
         inbox.send(0, step, shape, NO_CHANGES)
         batch = rows.expand(inbox.entries(shape), blocks)
-        h = self.model.forward(batch, KVCache(self.spec, blocks, size, self.device))
+        spec = replace(self.spec, kv_dtype=kv_dtype or self.spec.kv_dtype)
+        h = self.model.forward(batch, KVCache(spec, blocks, size, self.device))
         return self.model.head(h[first:], backend).float()
 
     @contextmanager

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 import torch
 
 from engine.worker.rope import RopeSpec
+from kernels.kv_format import LARGEST
+
+SCALE_BYTES = 2  # fp16, per token and head of an 8-bit KV pool
 
 
 @dataclass(frozen=True)
@@ -110,5 +113,16 @@ class ModelSpec:
 
     @property
     def kv_bytes_per_token(self) -> int:
-        """Bytes of keys and values that one token adds, over all layers."""
-        return 2 * self.num_layers * self.num_kv_heads * self.head_dim * self.kv_dtype.itemsize
+        """Bytes of keys and values that one token adds, over all layers, with the scales of an 8-bit format."""
+        head = self.head_dim * self.kv_dtype.itemsize + (SCALE_BYTES if self.kv_has_scales else 0)
+        return 2 * self.num_layers * self.num_kv_heads * head
+
+    @property
+    def kv_has_scales(self) -> bool:
+        """Whether keys and values are stored in 8 bits, beside a scale per token and head."""
+        return self.kv_dtype in LARGEST
+
+    @property
+    def kv_identity(self) -> str:
+        """What a block's content depends on besides its tokens: model, its numbers' format and that of the pool."""
+        return f"{self.name} {self.dtype} {self.kv_dtype}"

@@ -36,7 +36,7 @@ def check(
     items: Sequence[Item], outputs: Sequence[list[int]], logits: Logits, count: int, progress: Progress = silent
 ) -> dict:
     """Recompute ``count`` of the answers ``outputs`` to ``items``. Returns the keys of ``FORMULAS``."""
-    chosen = sorted(Random(0).sample(range(len(items)), min(count, len(items))))
+    chosen = drawn(len(items), count)
     report = {"requests": len(chosen), "tokens": 0, "agreed": 0, "first_divergence": None}
     worst: dict[str, float] = {}
     divergence = 0.0
@@ -59,6 +59,11 @@ def check(
         if wrong and report["first_divergence"] is None:
             report["first_divergence"] = {"request": index, "position": wrong[0]}
     return report | worst | {"kl": divergence / report["tokens"]}
+
+
+def drawn(items: int, count: int) -> list[int]:
+    """Indices of ``count`` of ``items`` answers, the same ones in every run."""
+    return sorted(Random(0).sample(range(items), min(count, items)))
 
 
 def choose(logits: "Tensor", params: SamplingParams, position: int) -> list[int]:

@@ -5,46 +5,20 @@ step of the engine does. ``bytes`` counts what the operation must move, once; ``
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from itertools import chain
 
 import torch
 from torch import Tensor
 
 from engine.workload import kernel_peers as peers
+from engine.workload.kernel_case import EPS, HEAD_DIM, Case, random, sets
+from engine.workload.kernel_kv_cases import quantised_decode_cases, quantised_rope_cases
 from kernels.attention import paged_attention, paged_attention_reference
 from kernels.rmsnorm import add_rmsnorm, add_rmsnorm_reference
 from kernels.rope_kv import rope_write_kv, rope_write_kv_reference
 from kernels.sampling import sample, sample_reference
 from kernels.silu_mul import silu_mul, silu_mul_reference
 from kernels.skinny import linear, linear_reference
-
-ROTATED_BYTES = 150_000_000  # of all sets of inputs: three times the L2 cache of an H200
-EPS = 1e-6
-HEAD_DIM = 128
-Call = Callable[[], Tensor]
-
-
-@dataclass
-class Case:
-    """One kernel at one shape. Each list holds one call per set of inputs."""
-
-    kernel: str
-    shape: str
-    calls: list[Call]
-    expected: Call  # the answer of a first call of ``calls[0]``, in fp32 where it is not ids
-    bytes: int
-    flops: int = 0
-    peers: dict[str, list[Call]] = field(default_factory=dict)
-
-
-def random(*shape: int, device: str, dtype: torch.dtype = torch.bfloat16) -> Tensor:
-    """Fresh normal numbers."""
-    return torch.randn(*shape, device=device).to(dtype)
-
-
-def sets(size: int, device: str) -> int:
-    """How many sets of inputs of ``size`` bytes outgrow the cache (2 on a CPU, where caches are small)."""
-    return min(48, max(2, -(-ROTATED_BYTES // size))) if device == "cuda" else 2
 
 
 def norm_cases(device: str) -> Iterator[Case]:
@@ -107,21 +81,41 @@ def decode_cases(device: str) -> Iterator[Case]:
 
 
 def prefill_cases(device: str) -> Iterator[Case]:
-    """Causal attention of whole prompts over the paged cache: products decide."""
-    for rows, context in ((4, 2048), (1, 8192)) if device == "cuda" else ((2, 64),):
-        yield _attention_case("prefill", rows, context, (16, 8) if device == "cuda" else (4, 2), context, device)
+    """Causal attention of whole prompts over the paged cache: products decide. A prompt that is admitted to an empty
+    pool gets consecutive blocks; the peers read keys and values of one piece."""
+    shapes = [(rows, context, (q_heads, 8)) for q_heads in (16, 32) for rows, context in ((8, 2048), (2, 8192))]
+    for rows, context, heads in shapes if device == "cuda" else [(2, 64, (4, 2))]:
+        for order in (scattered, consecutive):
+            yield _attention_case("prefill", rows, context, heads, context, device, order=order)
+
+
+def scattered(blocks: int) -> Tensor:
+    """Ids of that many blocks, anywhere in the pool."""
+    return torch.randperm(blocks) + 1
+
+
+def consecutive(blocks: int) -> Tensor:
+    """Ids of that many blocks, one behind the other."""
+    return torch.arange(blocks) + 1
 
 
 def _attention_case(
-    kernel: str, rows: int, queries: int, heads: tuple[int, int], context: int, device: str, block_size: int = 16
+    kernel: str,
+    rows: int,
+    queries: int,
+    heads: tuple[int, int],
+    context: int,
+    device: str,
+    block_size: int = 16,
+    order: Callable[[int], Tensor] = scattered,
 ) -> Case:
-    """Rows of equal context whose blocks lie anywhere in the pool."""
+    """Rows of equal context whose blocks lie in the pool as ``order`` says."""
     q_heads, kv_heads = heads
     size = 4 * rows * context * kv_heads * HEAD_DIM
     blocks = rows * context // block_size
     groups = []
     for _ in range(min(8, sets(size, device))):
-        table = (torch.randperm(blocks, device=device).int() + 1).view(rows, -1)
+        table = order(blocks).int().to(device).view(rows, -1)
         cache = random(2, blocks + 1, kv_heads, block_size, HEAD_DIM, device=device)
         groups.append((random(rows * queries, q_heads, HEAD_DIM, device=device), *cache, table))
     starts = torch.arange(rows + 1, device=device, dtype=torch.int32) * queries
@@ -130,13 +124,20 @@ def _attention_case(
     pairs = rows * context * (queries + 1) // 2 if queries > 1 else 0
     return Case(
         kernel,
-        f"{rows} rows x {context}, {q_heads}/{kv_heads} heads",
+        f"{rows} rows x {context}, {q_heads}/{kv_heads} heads" + ", consecutive blocks" * (order is consecutive),
         [lambda group=group: paged_attention(*group, *rest, queries) for group in groups],
-        lambda: paged_attention_reference(*(t.float() for t in groups[0][:3]), groups[0][3], *rest),
+        lambda: _head_by_head(*groups[0], *rest),
         size + 4 * rows * queries * q_heads * HEAD_DIM,
         4 * pairs * q_heads * HEAD_DIM,
         peers.of_attention(groups, lengths, queries, HEAD_DIM**-0.5),
     )
+
+
+def _head_by_head(q: Tensor, k_cache: Tensor, v_cache: Tensor, *rest: Tensor | float) -> Tensor:
+    """The fp32 formula one KV head at a time: the scores of all heads would fill a small GPU's memory."""
+    kv_heads = k_cache.shape[1]
+    parts = zip(q.chunk(kv_heads, 1), k_cache.split(1, 1), v_cache.split(1, 1))
+    return torch.cat([paged_attention_reference(*(t.float() for t in part), *rest) for part in parts], 1)
 
 
 def linear_cases(device: str) -> Iterator[Case]:
@@ -191,8 +192,8 @@ def sampling_cases(device: str) -> Iterator[Case]:
 CASES: dict[str, Callable[[str], Iterator[Case]]] = {
     "add_rmsnorm": norm_cases,
     "silu_mul": silu_cases,
-    "rope_write_kv": rope_cases,
-    "decode": decode_cases,
+    "rope_write_kv": lambda device: chain(rope_cases(device), quantised_rope_cases(device)),
+    "decode": lambda device: chain(decode_cases(device), quantised_decode_cases(device)),
     "prefill": prefill_cases,
     "linear": linear_cases,
     "sample": sampling_cases,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 HEAD_DIM = 128  # of all attention and RoPE cases
 ITEM = 2  # bytes of bf16
+HEAD_8_BITS = HEAD_DIM + 2  # bytes of a quantised key or value of one head: its numbers and its scale
 TILE_QUERIES = 128  # of ``kernels.prefill`` for one query head per KV head
 
 
@@ -121,6 +122,18 @@ def _rope(tokens: int, q_heads: int, kv_heads: int) -> Work:
     return Work(2 * ITEM * tokens * heads * HEAD_DIM, 7 * tokens * (q_heads + kv_heads) * HEAD_DIM)
 
 
+def _quantised_rope(tokens: int, q_heads: int, kv_heads: int) -> Work:
+    """Reads q, k and v, writes q and the 8-bit k and v; a division, a comparison and two roundings of k and v more."""
+    moved = ITEM * (2 * q_heads + 2 * kv_heads) * HEAD_DIM + 2 * kv_heads * HEAD_8_BITS
+    return Work(tokens * moved, 7 * tokens * (q_heads + kv_heads) * HEAD_DIM + 4 * tokens * 2 * kv_heads * HEAD_DIM)
+
+
+def _quantised_decode(rows: int, context: int, q_heads: int, kv_heads: int) -> Work:
+    """As ``_decode``, from 8-bit keys and values."""
+    moved = rows * (2 * context * kv_heads * HEAD_8_BITS + 2 * ITEM * q_heads * HEAD_DIM)
+    return Work(moved, 4 * rows * context * q_heads * HEAD_DIM)
+
+
 def _decode(rows: int, context: int, q_heads: int, kv_heads: int) -> Work:
     """Reads k and v of the contexts, q, and writes as much as q; two products of every query with every key."""
     return _attention(rows, 1, context, q_heads, kv_heads, rows * context)
@@ -164,12 +177,18 @@ def _sample(operations: int) -> Callable[[int, int], Work]:
     return lambda rows, vocab: Work(ITEM * rows * vocab, operations * rows * vocab)
 
 
-_PLAIN, _HEADS = re.compile(r"(\d+) x (\d+)"), re.compile(r"(\d+) rows x (\d+), (\d+)/(\d+) heads")
+_PLAIN = re.compile(r"(\d+) x (\d+)")
+_HEADS = re.compile(r"(\d+) rows x (\d+), (\d+)/(\d+) heads(?:, consecutive blocks)?")
+_ROPE = re.compile(r"(\d+) tokens, (\d+)/(\d+) heads")
 WORK: dict[str, tuple[re.Pattern, Callable[..., Work]]] = {
     "add_rmsnorm": (_PLAIN, _norm),
     "silu_mul": (_PLAIN, _silu),
-    "rope_write_kv": (re.compile(r"(\d+) tokens, (\d+)/(\d+) heads"), _rope),
+    "rope_write_kv": (_ROPE, _rope),
+    "rope_write_kv int8": (_ROPE, _quantised_rope),
+    "rope_write_kv fp8": (_ROPE, _quantised_rope),
     "decode": (_HEADS, _decode),
+    "decode int8": (_HEADS, _quantised_decode),
+    "decode fp8": (_HEADS, _quantised_decode),
     "prefill": (_HEADS, _prefill),
     "linear": (re.compile(r"M=(\d+), (\d+) -> (\d+)"), _linear),
     "sample greedy": (_PLAIN, _sample(1)),

@@ -10,11 +10,12 @@ import re
 import sys
 
 from kernels import decode, prefill, rmsnorm, rope_kv, sampling, silu_mul, skinny
-from kernels.backend import INTERPRET, triton
+from kernels.backend import INTERPRET, tl, triton
 
 ARCH = 90
-HEADS = {"GROUP": 2, "HEAD_DIM": 128, "DIM_PAD": 128, "BLOCK_SIZE": 16, "UPCAST": False}
+HEADS = {"GROUP": 2, "HEAD_DIM": 128, "DIM_PAD": 128, "BLOCK_SIZE": 16}
 ROPE = {"NUM_KV_HEADS": 8, "GROUP": 2, "HEAD_DIM": 128, "HALF_PAD": 64, "BLOCK_SIZE": 16, "NORM": True, "TOKENS": 1}
+ROPE |= {"LARGEST": 0.0}
 LINEAR = {"ROWS": 1, "K": 1024, "K_PAD": 1024, "NORM": True, "BIAS": False, "GATED": False, "RESIDUAL": False}
 DRAW = {"LANE": sampling.LANE, "DEPTH": sampling.DEPTH, "LARGEST": sampling.LARGEST, "FILTER": False}
 TYPES = {  # of parameters that are not pointers to bf16 and not 32-bit integers
@@ -23,6 +24,7 @@ TYPES = {  # of parameters that are not pointers to bf16 and not 32-bit integers
     "seed_ptr": "*i64",
     **dict.fromkeys(("temperature_ptr", "pivot_ptr", "score_ptr", "partial_ptr", "lse_ptr", "cos_sin_ptr"), "*fp32"),
     **dict.fromkeys(("table_ptr", "query_start_ptr", "context_ptr", "position_ptr", "slot_ptr", "token_ptr"), "*i32"),
+    "arrived_ptr": "*i32",
 }
 NOTABLE = {  # what a reader looks for in PTX, by the beginning of an instruction
     "ld.global": "read from memory",
@@ -42,11 +44,12 @@ SIZES = ("hidden", "width", "vocab", "outputs")  # multiples of 16: loads of 16 
 def cases() -> dict[str, tuple[object, dict[str, object], int, int]]:
     """Name -> kernel, constants, warps, stages."""
     norm_rows, norm_block, norm_warps = rmsnorm.tile(256, 1024)
-    block_n, decode_warps, decode_stages = decode.tile(128, None)
+    block_n, decode_warps, decode_stages, ahead = decode.tile(128, None, "plain", True)
     block_m, prefill_n, prefill_warps, prefill_stages = prefill.tile(128, None)
     linear_n, linear_warps = skinny.tile(1, 4096, 1024, False, 2)
-    splits = {"GROUP_PAD": 16, "BLOCK_N": block_n, "SPLITS": 4}
-    tiled = {"BLOCK_M": block_m, "BLOCK_N": prefill_n, "ROWS_PAD": 256}
+    splits = {"GROUP_PAD": 16, "GROUP_POW": 2, "BLOCK_N": block_n, "CHUNK": 16, "SPLIT": True}
+    splits |= {"FORMAT": "plain", "DOT": tl.bfloat16, "AHEAD": ahead, "PTX": ""}
+    tiled = {"BLOCK_M": block_m, "BLOCK_N": prefill_n, "ROWS_PAD": 256, "SCALED": False, "UPCAST": False}
     norm = {"ADD": True, "ROWS": norm_rows, "BLOCK": norm_block}
     return {
         "add_rmsnorm": (rmsnorm._rmsnorm_kernel, norm, norm_warps, 3),

@@ -14,9 +14,9 @@ PARTS = ("reference", "kernel", "launcher")
 FILES = {  # the file that holds the kernel first, then those that it needs
     "add_rmsnorm": ("rmsnorm",),
     "silu_mul": ("silu_mul",),
-    "rope_write_kv": ("rope_kv",),
-    "decode": ("decode", "attention"),
-    "prefill": ("prefill", "attention"),
+    "rope_write_kv": ("rope_kv", "kv_format"),
+    "decode": ("decode", "shares", "attention", "kv_format"),
+    "prefill": ("prefill", "prefill_hopper", "hopper_tiles", "attention", "kv_format"),
     "linear": ("skinny",),
     "sample": ("sampling", "filters"),
 }
@@ -64,7 +64,8 @@ def _cut(file: str) -> list[Piece]:
 
 
 def _part_of(node: ast.FunctionDef, before: str) -> str:
-    if any(isinstance(each, ast.Name) and each.id == "jit" for each in node.decorator_list):
+    decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    if any(isinstance(each, ast.Name) and each.id == "jit" for each in decorators):
         return "kernel"
     if node.name.endswith("_reference"):
         return "reference"

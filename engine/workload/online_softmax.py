@@ -117,8 +117,9 @@ def through_triton(given: Problem, keys: int) -> np.ndarray:
     strides = q.shape[1], q.shape[1], *out.stride()[:2], 1
     cache_strides = [stride for cache in caches for stride in cache.stride()[:3]]
     prefill._prefill_kernel[(1, 1)](
-        q, *caches, *row, out, 1, QUERIES, DIM**-0.5 * LOG2_E, *strides, *cache_strides,
+        q, *caches, q, q, *row, out, 1, QUERIES, DIM**-0.5 * LOG2_E, *strides, *cache_strides,
         GROUP=1, HEAD_DIM=DIM, DIM_PAD=DIM, BLOCK_SIZE=KEYS, BLOCK_M=QUERIES, BLOCK_N=keys, ROWS_PAD=2, UPCAST=False,
+        SCALED=False,
     )  # fmt: skip
     return out[:, 0].numpy()
 

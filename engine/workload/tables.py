@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.workload import bench, ladder, latency, mixed, stages
 from engine.workload.check import FORMULAS as CHECKED
+from engine.workload.kv_accuracy import FORMULAS as ACCURACY
 from engine.workload.report import box, metric_rows, number
 
 
@@ -18,6 +19,8 @@ def throughput_tables(title: str, results: dict) -> list[str]:
         tables.append(box("Measured in this run", [(name, number(v)) for name, v in results["machine"].items()]))
     if "check" in results:
         tables += check_table(results["check"])
+    if "kv_accuracy" in results:
+        tables.append(box("8-bit KV against the model's own dtype", metric_rows(results["kv_accuracy"], ACCURACY)))
     if "ratio" in results:
         tables.append(box("transformers", [(key, number(value)) for key, value in results["transformers"].items()]))
         tables.append(f"{number(results['ratio'])} times the output throughput of the peer in this run.")

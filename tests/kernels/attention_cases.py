@@ -14,7 +14,8 @@ HEADS = ((6, 2), (7, 1), (12, 2), (14, 2), (28, 4), (5, 5), (16, 1))
 
 def attend(batch, target, **kwargs):
     with poisoned():
-        return paged_attention(*batch.arguments(), backend=target.backend, **kwargs)
+        scales = {"k_scale": batch.k_scale, "v_scale": batch.v_scale}
+        return paged_attention(*batch.arguments(), backend=target.backend, **scales, **kwargs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -1,10 +1,12 @@
 """Inputs and oracles of the kernel tests: fresh random data, poison where nothing may read, formulas of their own."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.nn import functional
+
+from kernels.kv_format import dequantise_reference, quantise_reference
 
 NO_BLOCK = 2**30  # an id far outside any pool: reading through it is an illegal access, or an IndexError
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 2e-2}  # absolute and relative
@@ -51,6 +53,8 @@ class PagedBatch:
     context_lens: torch.Tensor
     rows: list[tuple[int, int]]
     dense: list[tuple[torch.Tensor, torch.Tensor]]  # per row: k, v (context, Hkv, D)
+    k_scale: torch.Tensor | None = None
+    v_scale: torch.Tensor | None = None
 
     def arguments(self):
         """Positional arguments of ``paged_attention``."""
@@ -97,3 +101,17 @@ def paged_batch(rows, target, heads=(4, 2), head_dim=64, block_size=16, dtype=to
     contexts = torch.tensor([context for _, context in rows], dtype=torch.int32)
     indices = (x.to(target.device) for x in (tables, starts, contexts))
     return PagedBatch(q.to(target.device), *caches, *indices, rows, dense)
+
+
+def in_8_bits(batch, kv_dtype):
+    """The same batch over an 8-bit cache. Where no row owns a slot its scale is NaN, and what is stored is extreme."""
+    quantised = []
+    for cache in (batch.k_cache, batch.v_cache):
+        nobody = cache.isnan().any(-1)
+        stored, scale = quantise_reference(cache.nan_to_num(0), kv_dtype)
+        stored.view(torch.int8)[nobody] = 127
+        scale[nobody] = torch.nan
+        quantised.append((stored, scale))
+    (k_cache, k_scale), (v_cache, v_scale) = quantised
+    dense = [tuple(dequantise_reference(*quantise_reference(x, kv_dtype)) for x in row) for row in batch.dense]
+    return replace(batch, k_cache=k_cache, v_cache=v_cache, dense=dense, k_scale=k_scale, v_scale=v_scale)

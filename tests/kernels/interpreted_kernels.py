@@ -8,7 +8,9 @@ from kernels.filters import launch_pivots, pivots_reference
 from kernels.sampling import sample
 from tests.kernels.advance_cases import *  # noqa: F403
 from tests.kernels.attention_cases import *  # noqa: F403
-from tests.kernels.inputs import Target
+from tests.kernels.attention_cases import attend
+from tests.kernels.inputs import Target, in_8_bits, paged_batch
+from tests.kernels.kv_format_cases import *  # noqa: F403
 from tests.kernels.layer_cases import *  # noqa: F403
 from tests.kernels.linear_cases import *  # noqa: F403
 from tests.kernels.sampling_cases import *  # noqa: F403
@@ -34,3 +36,13 @@ def test_pivots_and_tokens_equal_the_reference(dtype):
     torch.testing.assert_close(launch_pivots(logits, *filters), pivots_reference(logits, *filters))
     tokens = [sample(logits, *filters, seeds, top_k, False, backend=b).tolist() for b in ("triton", "reference")]
     assert tokens[0] == tokens[1]
+
+
+def test_layouts_that_the_kernels_do_not_read():
+    """Caches of two layouts, and an odd block size in 8 bits, are refused instead of read wrongly."""
+    batch = paged_batch([(1, 5)], Target("cpu", "triton"), block_size=9)
+    with pytest.raises(ValueError, match="block_size: even"):
+        attend(in_8_bits(batch, torch.int8), Target("cpu", "triton"))
+    batch.v_cache = batch.v_cache.transpose(1, 2).contiguous().transpose(1, 2)
+    with pytest.raises(ValueError, match="v_cache: must have the strides"):
+        attend(batch, Target("cpu", "triton"))

@@ -1,19 +1,25 @@
 """The compiled kernels on a GPU: every case of the other backends, then full shapes against fp32 formulas."""
 
+import dataclasses
+
 import pytest
 import torch
 
+from kernels import prefill
 from kernels.attention import paged_attention
 from kernels.rmsnorm import add_rmsnorm, rmsnorm
 from kernels.rope_kv import rope_write_kv
 from kernels.sampling import sample, sample_reference
+from kernels.shares import arrival_counters
 from kernels.silu_mul import silu_mul
 from kernels.skinny import linear
 from kernels.staging import stage
 from tests.kernels.advance_cases import *  # noqa: F403
 from tests.kernels.attention_cases import *  # noqa: F403
 from tests.kernels.attention_cases import attend
-from tests.kernels.inputs import Target, close, paged_batch, poisoned
+from tests.kernels.inputs import Target, close, in_8_bits, paged_batch, poisoned
+from tests.kernels.kv_format_cases import *  # noqa: F403
+from tests.kernels.kv_format_cases import FORMATS
 from tests.kernels.layer_cases import *  # noqa: F403
 from tests.kernels.layer_cases import EPS, unit
 from tests.kernels.linear_cases import *  # noqa: F403
@@ -56,10 +62,51 @@ def test_decode_full_shapes(count, longest, heads, head_dim, dtype):
     close(attend(batch, GPU), batch.expected())
 
 
-def test_one_long_row():
+@pytest.mark.parametrize("kv_dtype", FORMATS, ids=str)
+@pytest.mark.parametrize(
+    ("count", "longest", "heads", "head_dim"),
+    ((64, 2048, (32, 8), 128), (256, 1024, (16, 8), 128), (5, 3000, (8, 1), 256), (9, 999, (6, 2), 80)),
+    ids=str,
+)
+def test_decode_full_shapes_in_8_bits(count, longest, heads, head_dim, kv_dtype):
+    """The same from 8-bit caches: the compiled unpacking is PTX of our own, which the interpreter never sees."""
+    rows = [(1, context) for context in contexts(count, longest)]
+    batch = in_8_bits(paged_batch(rows, GPU, heads=heads, head_dim=head_dim, dtype=BF16), kv_dtype)
+    close(attend(batch, GPU), batch.expected())
+
+
+@pytest.mark.parametrize("kv_dtype", FORMATS, ids=str)
+@pytest.mark.parametrize("head_dim", (64, 128))
+def test_prefill_and_mixed_in_8_bits(head_dim, kv_dtype):
+    """Prompts, a late chunk and decode rows over one 8-bit cache."""
+    rows = [(1024, 1024), (512, 3000), (1, 1500), (17, 17), (1, 0), (129, 1153)]
+    batch = paged_batch(rows, GPU, heads=(16, 4), head_dim=head_dim, dtype=BF16, tail=5)
+    batch = in_8_bits(batch, kv_dtype)
+    close(attend(batch, GPU), batch.expected())
+
+
+@pytest.mark.parametrize("kv_dtype", (None, *FORMATS), ids=str)
+def test_one_long_row(kv_dtype):
     """32k of context in one row: the shares fill the device and merge."""
     batch = paged_batch([(1, 32768)], GPU, heads=(32, 8), head_dim=128, dtype=BF16)
+    if kv_dtype:
+        batch = in_8_bits(batch, kv_dtype)
     close(attend(batch, GPU), batch.expected())
+
+
+def test_shares_merge_the_same_way_in_every_replay():
+    """Which program arrives last is chance: the merge must not depend on it, and its counters must end at zero."""
+    rows = [(1, context) for context in contexts(12, 3000)]
+    batch = paged_batch(rows, GPU, heads=(16, 8), head_dim=128, dtype=BF16)
+    first = attend(batch, GPU, splits=16)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = [attend(batch, GPU, splits=splits) for splits in (16, 3, 16)][-1]
+    for _ in range(200):
+        out.fill_(torch.nan)
+        graph.replay()
+        assert torch.equal(out, first)
+    assert not arrival_counters(batch.q.device).any()
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, BF16), ids=str)
@@ -71,19 +118,92 @@ def test_prefill_and_mixed_full_shapes(head_dim, dtype):
     close(attend(batch, GPU), batch.expected())
 
 
+PROMPTS = [(2048, 2048), (0, 0), (700, 5000), (1, 300), (33, 33), (1, 0), (128, 129), (4100, 4100)]
+
+
+@pytest.mark.parametrize(
+    ("heads", "head_dim", "block_size", "dtype"),
+    (
+        ((32, 8), 128, 16, BF16), ((16, 8), 128, 64, torch.float16), ((14, 2), 64, 8, BF16), ((5, 5), 80, 24, BF16),
+        ((16, 1), 96, 256, BF16), ((8, 2), 256, 16, torch.float16),
+    ),
+    ids=str,
+)  # fmt: skip
+def test_prefill_of_this_gpu_and_the_portable_kernel(heads, head_dim, block_size, dtype, monkeypatch):
+    """Prompts of many tiles, chunks, padding and left-over tokens: both kernels of ``kernels.prefill`` against the
+    dense formula (on other GPUs than Hopper both runs are the portable one)."""
+    batch = paged_batch(PROMPTS, GPU, heads=heads, head_dim=head_dim, block_size=block_size, dtype=dtype, tail=70)
+    expected = batch.expected()
+    close(attend(batch, GPU), expected)
+    monkeypatch.setattr(prefill, "prefill_hopper", None)
+    close(attend(batch, GPU), expected)
+
+
+def test_a_hopper_gpu_gets_its_kernel():
+    """Guards a condition that turns the fast kernel away: nothing but the time would show it."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("only Hopper GPUs have a kernel of their own")
+    batch = paged_batch([(40, 40)], GPU, heads=(8, 2), head_dim=128, dtype=BF16)
+    assert prefill.prefill_hopper.serves(batch.q, batch.k_cache, batch.v_cache)
+
+
+@pytest.mark.parametrize("hopper", (True, False))
+def test_scattered_and_consecutive_blocks_give_the_same_bits(hopper, monkeypatch):
+    """Where a block lies in the pool is none of the answer's business."""
+    if not hopper:
+        monkeypatch.setattr(prefill, "prefill_hopper", None)
+    batch = paged_batch([(1000, 1000)], GPU, heads=(8, 2), head_dim=128, dtype=BF16)
+    used = batch.block_tables[0, :63].long()
+    caches = [torch.cat((cache[:1], cache[used])) for cache in (batch.k_cache, batch.v_cache)]
+    table = torch.arange(1, 64, device="cuda", dtype=torch.int32)[None]
+    moved = dataclasses.replace(batch, k_cache=caches[0], v_cache=caches[1], block_tables=table)
+    assert torch.equal(attend(batch, GPU), attend(moved, GPU))
+
+
+def test_a_graph_of_prefill_replays_other_lengths():
+    """The grid of a mixed step depends on shapes only: captured on one split into rows, it serves another."""
+    batches = [
+        paged_batch(rows, GPU, heads=(8, 2), head_dim=128, dtype=BF16, tail=tail, seed=1)
+        for rows, tail in (([(300, 300), (0, 0), (1, 900)], 211), ([(1, 1), (400, 800), (50, 300)], 61))
+    ]
+    names = ("q", "k_cache", "v_cache", "block_tables", "query_starts", "context_lens")
+    first, second = ([getattr(batch, name) for name in names] for batch in batches)
+    first[3] = torch.nn.functional.pad(first[3], (0, second[3].shape[1]))[:, : second[3].shape[1]].contiguous()
+    blocks = max(len(first[1]), len(second[1]))
+    for tensors in (first, second):
+        tensors[1:3] = [torch.cat((c, c.new_zeros(blocks - len(c), *c.shape[1:]))) for c in tensors[1:3]]
+
+    def step():
+        return paged_attention(*first, 128**-0.5, 512, backend="triton")
+
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = step()
+    for tensor, other in zip(first, second):
+        tensor.copy_(other)
+    graph.replay()
+    close(out, batches[1].expected())
+
+
 def test_fp32_attention_is_not_tf32():
     """fp32 models are exact enough for token parity: no silent 10-bit products."""
     batch = paged_batch([(1, 900), (100, 700)], GPU, heads=(8, 2), head_dim=128)
     close(attend(batch, GPU), batch.expected())
 
 
-def test_offsets_beyond_32_bits():
+@pytest.mark.parametrize("kv_dtype", (BF16, torch.int8), ids=str)
+def test_offsets_beyond_32_bits(kv_dtype):
     """The first and the last blocks of a pool of more than 2^31 elements give the same bits (C-01)."""
     block_size, kv_heads, head_dim = 16, 8, 128
-    blocks = 2**31 // (block_size * kv_heads * head_dim) + 16
-    caches = [torch.empty(blocks, kv_heads, block_size, head_dim, device="cuda", dtype=BF16) for _ in "kv"]
+    per_element = 2 if kv_dtype == torch.int8 else 1  # the kernel counts an 8-bit cache in pairs
+    blocks = per_element * 2**31 // (block_size * kv_heads * head_dim) + 16
+    caches = [torch.empty(blocks, kv_heads, block_size, head_dim, device="cuda", dtype=kv_dtype) for _ in "kv"]
+    scales = dict.fromkeys(("k_scale", "v_scale"))
+    if kv_dtype == torch.int8:
+        scales = {name: torch.full(caches[0].shape[:3], torch.nan, device="cuda").half() for name in scales}
     for cache in caches:
-        cache[:5] = torch.nan
+        cache[:5] = torch.nan if kv_dtype == BF16 else 7
     tokens, q_heads = 40, 32
     qkv, cos_sin = random(tokens, (q_heads + 2 * kv_heads) * head_dim), random(64, head_dim, dtype=torch.float32)
     positions = torch.arange(tokens, device="cuda", dtype=torch.int32)
@@ -92,12 +212,14 @@ def test_offsets_beyond_32_bits():
         table = torch.tensor([ids], dtype=torch.int32, device="cuda")
         slots = table[0].long().repeat_interleave(block_size)[:tokens] * block_size + positions % block_size
         q = rope_write_kv(
-            qkv, positions, slots.int(), cos_sin, *caches, num_q_heads=q_heads, num_kv_heads=kv_heads, backend="triton"
-        )
+            qkv, positions, slots.int(), cos_sin, *caches,
+            num_q_heads=q_heads, num_kv_heads=kv_heads, backend="triton", **scales,
+        )  # fmt: skip
         starts, lens = (torch.tensor(x, dtype=torch.int32, device="cuda") for x in ([0, tokens], [tokens]))
-        answers.append(paged_attention(q, *caches, table, starts, lens, head_dim**-0.5, tokens, backend="triton"))
+        arguments = q, *caches, table, starts, lens, head_dim**-0.5, tokens
+        answers.append(paged_attention(*arguments, backend="triton", **scales))
     assert answers[0].isfinite().all() and torch.equal(*answers)
-    assert all(cache[0].isnan().all() and cache[4].isnan().all() for cache in caches)
+    assert all((cache[[0, 4]].float().nan_to_num(7) == 7).all() for cache in caches)
 
 
 def test_a_graph_replays_other_lengths():

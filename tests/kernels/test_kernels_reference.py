@@ -12,6 +12,7 @@ from kernels.philox import group_bits, gumbel, philox
 from tests.kernels.advance_cases import *  # noqa: F403
 from tests.kernels.attention_cases import *  # noqa: F403
 from tests.kernels.inputs import Target, close, paged_batch, poisoned
+from tests.kernels.kv_format_cases import *  # noqa: F403
 from tests.kernels.layer_cases import *  # noqa: F403
 from tests.kernels.linear_cases import *  # noqa: F403
 from tests.kernels.sampling_cases import *  # noqa: F403

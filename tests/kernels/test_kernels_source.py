@@ -7,13 +7,16 @@ from pathlib import Path
 import pytest
 
 KERNELS = sorted((Path(__file__).parents[2] / "kernels").glob("*.py"))
-LANGUAGE = {"tl", "triton"}
+GLUON = {"gl", "fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait"}
+LANGUAGE = {"tl", "triton"} | GLUON
 
 
 def is_jitted(node):
-    return isinstance(node, ast.FunctionDef) and any(
-        isinstance(d, ast.Name) and d.id == "jit" for d in node.decorator_list
-    )
+    """Whether ``node`` is a function under ``@jit`` or ``@jit(...)``."""
+    if not isinstance(node, ast.FunctionDef):
+        return False
+    decorators = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
+    return any(isinstance(d, ast.Name) and d.id == "jit" for d in decorators)
 
 
 JITTED = {node.name for path in KERNELS for node in ast.parse(path.read_text()).body if is_jitted(node)}

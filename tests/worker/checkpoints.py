@@ -66,8 +66,10 @@ def save(model: PreTrainedModel, folder: Path) -> Path:
 LIMITS = SchedulingConfig(pool_blocks=64, block_size=4, max_num_seqs=4, token_budget=32, max_model_len=1024)
 
 
-def worker_for(folder: Path | str, device: str = "cpu", dtype: str = "fp32", **limits) -> TorchWorker:
+def worker_for(
+    folder: Path | str, device: str = "cpu", dtype: str = "fp32", kv_dtype: str = "auto", **limits
+) -> TorchWorker:
     """A worker on a checkpoint, in fp32 and with small limits unless told otherwise."""
     scheduling = dataclasses.replace(LIMITS, **limits)
-    config = WorkerConfig(model=str(folder), device=device, dtype=dtype)
+    config = WorkerConfig(model=str(folder), device=device, dtype=dtype, kv_dtype=kv_dtype)
     return TorchWorker(config, scheduling, scheduling.pool_blocks)
