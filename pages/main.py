@@ -17,6 +17,7 @@ ICONS = {
     "theatre": ":material/theaters:",
     "arena": ":material/sports_score:",
     "kernel_lab": ":material/memory:",
+    "claims": ":material/fact_check:",
 }
 
 st.set_page_config(page_title="Flightdeck", page_icon="🛫", layout="wide")

@@ -1,0 +1,1 @@
+"""Measurements: each drives the engine, or the device, and returns a plain document. ``catalogue`` lists them."""
