@@ -6,10 +6,10 @@ from dataclasses import replace
 from random import Random
 
 from engine.config import SchedulingConfig
-from engine.trace.gain import StepCost
-from engine.workload import lengths
+from engine.trace.step_cost import StepCost
+from engine.workload import arrivals, lengths
 from engine.workload.items import Item
-from engine.workload.simulate import simulate
+from engine.workload.simulate import simulate_steps
 from lessons.audit.finding import Found, found
 from lessons.audit.registry import experiment
 
@@ -28,7 +28,7 @@ def little_table() -> Found:
 @experiment("mean wait until the group of B is full, 20,000 Poisson groups; (B - 1) / (2 * rate)", simulated=True)
 def formation_delay() -> Found:
     """S0-05, S4-27: what the first of a batch wait for the last."""
-    times = lengths.gamma_arrivals(20_000 * GROUP, RATE, 1.0, seed=0)
+    times = arrivals.gamma_arrivals(20_000 * GROUP, RATE, 1.0, seed=0)
     waits = [times[(i // GROUP + 1) * GROUP - 1] - time for i, time in enumerate(times)]
     mean, formula = sum(waits) / len(waits), (GROUP - 1) / (2 * RATE)
     return found(abs(mean / formula - 1) < 0.02, simulated=(mean, "s"), formula=(formula, "s"), batch=GROUP)
@@ -50,10 +50,10 @@ def preferred_sizes() -> Found:
 
 def _mean_group(window_ms: float, preferred: tuple[int, ...] = ()) -> float:
     """Requests that start together under dynamic batching: 100 arrivals a second on a device that is mostly free."""
-    times = lengths.gamma_arrivals(200, RATE, 1.0, seed=1)
+    times = arrivals.gamma_arrivals(200, RATE, 1.0, seed=1)
     items = [Item([1] * 16, 1, 1, arrival_s=time) for time in times]
     config = _config(batching="dynamic", window_ms=float(window_ms), preferred_sizes=preferred)
-    steps, _ = simulate(items, config, replace(COST, base=1e-4, per_row=0.0))
+    steps, _ = simulate_steps(items, config, replace(COST, base=1e-4, per_row=0.0))
     groups = [facts.chunks for facts in steps if facts.chunks]
     return sum(groups) / len(groups)
 
@@ -69,9 +69,9 @@ def _backlog_s(load: float) -> float:
     """Seconds from the last arrival to the end of the last answer: the backlog that was left."""
     tokens = 32
     capacity = ROWS / (tokens * (COST.base + COST.per_row * ROWS))  # requests a second
-    times = lengths.gamma_arrivals(300, load * capacity, 1.0, seed=2)
+    times = arrivals.gamma_arrivals(300, load * capacity, 1.0, seed=2)
     items = [Item([1] * 16, tokens, tokens, arrival_s=time) for time in times]
-    _, seconds = simulate(items, _config(), COST)
+    _, seconds = simulate_steps(items, _config(), COST)
     return seconds - (times[-1] - times[0])
 
 
@@ -95,7 +95,7 @@ def sensitivity() -> Found:
 def _gain(spread: float = 1.0, rows: int = ROWS, requests: int = REQUESTS, cost: StepCost = COST) -> float:
     """Wall time of static over in-flight."""
     items = lengths.race(requests, spread, 0, 512).items
-    walls = [simulate(items, _config(rows, batching=way), cost)[1] for way in ("static", "in-flight")]
+    walls = [simulate_steps(items, _config(rows, batching=way), cost)[1] for way in ("static", "in-flight")]
     return walls[0] / walls[1]
 
 

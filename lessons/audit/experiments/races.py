@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from engine.config import SchedulingConfig
-from engine.trace.gain import StepCost
+from engine.trace.step_cost import StepCost
 from engine.workload.items import Item
 from engine.workload.kernel_ledger import of_references
-from engine.workload.simulate import simulate
+from engine.workload.simulate import simulate_steps
 from engine.workload.verdict import P99_SAMPLES, shares
 from lessons.audit.estimators import OCCUPANCY
 from lessons.audit.experiments.kernels import fusion_share
@@ -106,7 +106,7 @@ def _busy_with(times: int, requests: Sequence[Mapping]) -> float:
     """Useful row-steps of 8 rows over all, in-flight, when the lengths of ``requests`` come ``times`` over."""
     rows, lengths = 8, [(each["prompt_tokens"], each["output_tokens"]) for each in requests] * times
     config = SchedulingConfig(100_000, max_num_seqs=rows, token_budget=64 * rows, prefix_cache=False)
-    steps, _ = simulate([Item([0] * prompt, output, output) for prompt, output in lengths], config, EVEN)
+    steps, _ = simulate_steps([Item([0] * prompt, output, output) for prompt, output in lengths], config, EVEN)
     return sum(facts.useful + facts.chunks for facts in steps) / (rows * len(steps))
 
 
