@@ -6,14 +6,15 @@ from pathlib import Path
 import streamlit as st
 
 ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+# First, also before this folder, which Streamlit puts there: ``lessons`` is the package, not the page.
+sys.path[:] = [str(ROOT), *(path for path in sys.path if path != str(ROOT))]
 
 from pages.parts.page import dress  # noqa: E402
 from pages.parts.words import t  # noqa: E402
 
 ICONS = {
     "home": ":material/home:",
+    "lessons": ":material/school:",
     "theatre": ":material/theaters:",
     "arena": ":material/sports_score:",
     "kernel_lab": ":material/memory:",

@@ -1,12 +1,32 @@
 """One look for all figures: Okabe-Ito colours, a pattern beside each, light and dark, provenance in a corner."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import plotly.graph_objects as go
 
 Theme = Literal["light", "dark"]
 Provenance = Literal["Measured", "Recorded", "Simulated", "Computed", "Schematic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A figure as a lesson shows it, with its words.
+
+    Args:
+        name: of the module; its Chinese words stand in ``lessons/zh/figures/<name>.md``.
+        draw: ``(data, provenance, theme, source, words) -> Figure``.
+        summary: ``(data, words) -> str``, the figure said in words.
+        table: ``(data, words) -> columns by heading``.
+        words: the English words by id.
+    """
+
+    name: str
+    draw: Callable[..., go.Figure] = field(repr=False)
+    summary: Callable[..., str] = field(repr=False)
+    table: Callable[..., Mapping[str, list]] = field(repr=False)
+    words: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +81,24 @@ SCHEDULERS: dict[str, tuple[str, str]] = {
     "dynamic": ("dynamic", "a batch for each time window"),
     "in_flight": ("in-flight", "join and leave at each step"),
 }
+SCHEDULER_WORDS = {name: title for name, (title, _) in SCHEDULERS.items()}
+BADGE = "badge"  # name of the annotation that holds it
+BADGES: tuple[Provenance, ...] = ("Measured", "Recorded", "Simulated", "Computed", "Schematic")
+BADGE_WORDS = {kind: kind for kind in BADGES}
 
 
-def dress(figure: go.Figure, title: str, provenance: Provenance, theme: Theme, source: str = "") -> go.Figure:
-    """Apply the common layout: title, fonts, quiet background, and a provenance badge in the top right corner."""
+def dress(
+    figure: go.Figure,
+    title: str,
+    provenance: Provenance,
+    theme: Theme,
+    source: str = "",
+    words: Mapping[str, str] = BADGE_WORDS,
+) -> go.Figure:
+    """Apply the common layout: title, fonts, quiet background, and a provenance badge in the top right corner.
+
+    ``words`` say the badge in the reader's language.
+    """
     ink = INKS[theme]
     figure.update_layout(
         title={"text": title, "x": 0, "xref": "container", "font": {"size": 16, "color": ink.text}, "pad": {"l": 12}},
@@ -76,9 +110,11 @@ def dress(figure: go.Figure, title: str, provenance: Provenance, theme: Theme, s
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "font": {"color": ink.dim, "size": 12}},
         uirevision="keep",
     )
-    badge = provenance if not source else f"{provenance}: {source}"
+    word = words.get(provenance, provenance)
+    badge = word if not source else f"{word}: {source}"
     figure.add_annotation(
         text=badge,
+        name=BADGE,
         xref="paper",
         yref="paper",
         x=1,
