@@ -127,6 +127,9 @@ def _add_benches(benches: argparse._SubParsersAction, common: argparse.ArgumentP
     stages.set_defaults(run="bench_stages")
     kernels = benches.add_parser("kernels", help="each fused kernel: checked, timed, beside its ceiling and peers")
     kernels.add_argument("--kernel", choices=KERNELS)
+    kernels.add_argument(
+        "--tune", choices=get_args(Shape), help="measure and keep the tiles of a model shape's products"
+    )
     kernels.add_argument("--device", default="auto")
     kernels.add_argument("--json", metavar="FILE", help="results as JSON; - is standard output")
     kernels.set_defaults(run="bench_kernels")

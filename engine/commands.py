@@ -153,6 +153,12 @@ def bench_kernels(args: argparse.Namespace) -> None:
 
     device = args.device if args.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
     progress = report.ProgressBar()
+    if args.tune:
+        from engine.workload import kernel_tune
+
+        tuned = kernel_tune.table(kernel_tune.tune(args.tune, device, progress))
+        progress.close()
+        return report.write(tuned, "-")
     entries, ceilings = kernel_bench(device, args.kernel, progress)
     progress.close()
     if args.json:

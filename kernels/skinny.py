@@ -2,13 +2,18 @@
 
     y = act(rmsnorm(x) @ weight^T + bias) + residual        act: silu(first half) * second half; each part optional
 
-At 1 to 4 tokens libraries leave such products at a third of the bandwidth, and the norm, activation and residual around
-them cost as much again in launches. One kernel does all of it. A program owns a few outputs and *all* of K, so nothing
-is summed across programs; every program recomputes the norm from x, a few kilobytes that stay in the L2 cache.
+Libraries leave such products at a third of the bandwidth, and the norm, activation and residual around them cost as
+much again in launches. Which kernel runs follows from the shapes alone:
 
-Dependent launch (Hopper and newer): a program loads its whole slice of the weight into registers before it waits for
-the kernel that produces x, so the read of the weights overlaps the end of that kernel. Only weights may be touched
-before the wait. With more tokens the parts are composed: norm kernel, cuBLAS (which adds the residual), activation.
+    1 token (2 to 4 of odd widths, or in fp32)   this file: CUDA cores, the weight in registers
+    2 to 8                                       slices: tensor cores, all of K in one program, norm inside
+    9 to 64                                      norm kernel, then products: tensor cores, K split over programs
+    more, or a weight so large that it is all    norm kernel, cuBLAS (which adds the residual), activation kernel
+
+The fused kernel of this file: a program owns a few outputs and *all* of K, so nothing is summed across programs; every
+program recomputes the norm from x, a few kilobytes that stay in the L2 cache. Dependent launch (Hopper and newer): it
+loads its whole slice of the weight into registers before it waits for the kernel that produces x, so the read of the
+weights overlaps the end of that kernel. Only weights may be touched before the wait.
 """
 
 import math
@@ -16,6 +21,7 @@ import math
 import torch
 from torch.nn import functional
 
+from kernels import product_tiles, products, slices
 from kernels.backend import (
     check_rows,
     check_same_device,
@@ -98,7 +104,7 @@ def _linear_kernel(
 
 
 def is_fused(rows: int, outputs: int, inputs: int) -> bool:
-    """Whether one kernel beats norm + cuBLAS + activation, for a weight (outputs, inputs).
+    """Whether the fused kernel beats norm + cuBLAS + activation, for a weight (outputs, inputs).
 
     One token: always (1.2 to 6 times on an H200). More: each costs a pass over the registers, 0.31 us for a million
     weights, which outweighs the launches that are saved once the weight is large.
@@ -123,6 +129,12 @@ def tile(rows: int, outputs: int, inputs_pad: int, gated: bool, item_size: int) 
     while block > 1 and outputs // block * warps < WARPS:
         block //= 2
     return math.gcd(block, outputs), warps
+
+
+def fits_tensor_cores(x: torch.Tensor, weight: torch.Tensor) -> bool:
+    """16-bit numbers, and a weight whose rows begin at multiples of 16 bytes. (fp32 keeps its precision elsewhere.)"""
+    aligned = weight.stride(0) % 8 == 0 and weight.data_ptr() % 16 == 0
+    return aligned and x.dtype == weight.dtype and x.dtype in (torch.float16, torch.bfloat16)
 
 
 def linear(
@@ -152,11 +164,33 @@ def linear(
     Raises:
         ValueError: on the Triton path, for a last dimension that is not contiguous.
     """
-    triton_runs = use_triton(backend, x)
-    if not (triton_runs and len(x) and is_fused(len(x), *weight.shape)):
+    if not use_triton(backend, x) or not len(x):
         return linear_reference(x, weight, bias, norm, eps, gated, residual, backend)
     check_rows(x=x, weight=weight, norm=norm, bias=bias, residual=residual)
     check_same_device(x, weight=weight, norm=norm, bias=bias, residual=residual)
+    sizes = len(x), *weight.shape
+    tensor_cores = fits_tensor_cores(x, weight)
+    if tensor_cores and len(x) > 1 and slices.is_faster(*sizes):
+        return slices.product(x, weight, bias, norm, eps, gated, residual)
+    if is_fused(*sizes):
+        return _fused(x, weight, bias, norm, eps, gated, residual)
+    split = product_tiles.choose(*sizes, norm is not None, gated, x.device) if tensor_cores else None
+    if split is None:
+        return linear_reference(x, weight, bias, norm, eps, gated, residual, backend)
+    x = x if norm is None else rmsnorm(x, norm, eps, backend=backend)
+    return products.product(x, weight, bias, gated, residual, split)
+
+
+def _fused(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    norm: torch.Tensor | None,
+    eps: float,
+    gated: bool,
+    residual: torch.Tensor | None,
+) -> torch.Tensor:
+    """The fused kernel of this file."""
     (rows, inputs), outputs = x.shape, weight.shape[0] // (2 if gated else 1)
     y = residual if residual is not None else torch.empty((rows, outputs), dtype=x.dtype, device=x.device)
     inputs_pad = triton.next_power_of_2(inputs)

@@ -143,9 +143,10 @@ def _head_by_head(q: Tensor, k_cache: Tensor, v_cache: Tensor, *rest: Tensor | f
 def linear_cases(device: str) -> Iterator[Case]:
     """The products of a layer with what surrounds them, few tokens: reads the weight."""
     layer = [("qkv", 4096, 1024), ("o", 1024, 2048), ("gate_up", 6144, 1024), ("down", 1024, 3072)]
-    shapes = [("0.6B " + name, rows, *size) for rows in (1, 4) for name, *size in layer]
-    shapes += [("8B qkv", 1, 6144, 4096), ("8B o", 1, 4096, 4096), ("8B gate_up", 1, 28672, 4096)]
-    shapes += [("8B down", 1, 4096, 14336), ("head", 1, 151936, 1024)]
+    large = [("qkv", 6144, 4096), ("o", 4096, 4096), ("gate_up", 28672, 4096), ("down", 4096, 14336)]
+    shapes = [("0.6B " + name, rows, *size) for rows in (1, 4, 8, 32, 64) for name, *size in layer]
+    shapes += [("8B " + name, rows, *size) for rows in (1, 16) for name, *size in large]
+    shapes += [("head", 1, 151936, 1024)]
     for name, rows, outputs, inputs in shapes if device == "cuda" else [("qkv", 1, 64, 96)]:
         gated, added = "gate_up" in name, name.endswith((" o", "down"))
         norm = None if added else random(inputs, device=device)

@@ -17,7 +17,7 @@ FILES = {  # the file that holds the kernel first, then those that it needs
     "rope_write_kv": ("rope_kv", "kv_format"),
     "decode": ("decode", "shares", "attention", "kv_format"),
     "prefill": ("prefill", "prefill_hopper", "hopper_tiles", "attention", "kv_format"),
-    "linear": ("skinny",),
+    "linear": ("skinny", "slices", "products"),
     "sample": ("sampling", "filters"),
 }
 

@@ -17,11 +17,13 @@ from kernels import (
     kv_format,
     penalties,
     prefill,
+    products,
     rmsnorm,
     rope_kv,
     sampling,
     silu_mul,
     skinny,
+    slices,
     staging,
 )  # fmt: skip
 from kernels.prefill import prefill_hopper
@@ -46,8 +48,12 @@ PREFILL_HOPPER = {"GROUP": 4, "HEAD_DIM": 128, "BLOCK_SIZE": 16, "ROWS_PAD": 32}
 LARGE = {"HEAD_DIM": 256, "DIM_PAD": 256}
 LINEAR = {"ROWS": 1, "K": 1024, "K_PAD": 1024, "NORM": True, "BIAS": False, "GATED": False, "RESIDUAL": False}
 LINEAR |= {"BLOCK_N": 4}
+AROUND = {"BIAS": False, "GATED": False, "RESIDUAL": False, "UPCAST": False}
+PRODUCT = AROUND | {"K": 1024, "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "SPLITS": 1, "STAGES": 6}
+PRODUCT |= {"SPAN": 1024, "THREADS": 128}
+SLICE = AROUND | {"K": 1024, "CHUNK": 1024, "SHARES": 4, "BLOCK_M": 8, "BLOCK_N": 16, "STAGES": 1, "SPAN": 1024}
+SLICE |= {"NORM": True}
 DRAW = {"LANE": 256, "DEPTH": 16, "LARGEST": 3.0e38, "FILTER": False}
-INT8 = dict.fromkeys(("k_ptr", "v_ptr"), "i8") | dict.fromkeys(("k_scale_ptr", "v_scale_ptr"), "fp16")
 FP32_MODEL = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), "fp32")
 
 # name: kernel, types of its pointers by parameter name (bf16 when absent), constants, warps, stages
@@ -62,6 +68,31 @@ CASES = {
         {},
         LINEAR | {"K": 3072, "K_PAD": 4096, "NORM": False, "RESIDUAL": True, "BLOCK_N": 8},
         8,
+        3,
+    ),
+    "product": (products._product_kernel, {}, PRODUCT, 4, 3),
+    "product_split": (
+        products._product_kernel,
+        {},
+        PRODUCT | {"K": 3072, "BLOCK_M": 32, "SPLITS": 4, "RESIDUAL": True, "SPAN": 768},
+        4,
+        3,
+    ),
+    "product_wide": (products._product_kernel, {}, PRODUCT | {"BLOCK_M": 64, "GATED": True, "STAGES": 5}, 4, 3),
+    "product_narrow": (
+        products._product_kernel,
+        {},
+        PRODUCT | {"K": 2048, "BLOCK_M": 64, "BLOCK_N": 32, "SPLITS": 4, "RESIDUAL": True, "SPAN": 512, "STAGES": 5},
+        4,
+        3,
+    ),
+    "slice": (slices._slice_kernel, {}, SLICE, 4, 3),
+    "slice_gated": (slices._slice_kernel, {}, SLICE | {"GATED": True, "BIAS": True}, 4, 3),
+    "slice_piped": (
+        slices._slice_kernel,
+        {},
+        SLICE | {"K": 3072, "CHUNK": 512, "STAGES": 7, "SPAN": 2048, "NORM": False, "RESIDUAL": True},
+        4,
         3,
     ),
     "rope_write_kv": (

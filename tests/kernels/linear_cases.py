@@ -53,6 +53,42 @@ def test_linear(target, dtype, rows, parts):
     assert residual is None or y.data_ptr() == residual.data_ptr()
 
 
+TENSOR_CORES = ((2, 512, 64), (8, 256, 32), (7, 1536, 32), (9, 512, 64), (20, 384, 128), (33, 256, 64), (64, 640, 64))
+
+
+@pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16), ids=str)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), TENSOR_CORES)
+@pytest.mark.parametrize("parts", ("", "bias residual", "norm bias gated"))
+def test_linear_on_tensor_cores(target, dtype, rows, inputs, outputs, parts):
+    """Two to 64 rows: slices that are held and piped, K split into even and uneven shares, padded rows; twice, because
+    the arrival counters of the first call must be zero again for the second."""
+    has = {part: part in parts for part in ("bias", "norm", "gated", "residual")}
+    x, weight, bias, norm, residual = layer(target, rows, inputs, outputs, dtype, **has)
+    expected, before = formula(x, weight, bias, norm, has["gated"], residual), x.clone()
+    answers = []
+    for again in (residual, None if residual is None else residual.clone()):
+        with poisoned():
+            around = {"norm": norm, "eps": EPS, "gated": has["gated"], "residual": again, "backend": target.backend}
+            answers.append(linear(x, weight, bias, **around))
+    agrees(answers[0], expected, dtype)
+    assert torch.equal(*answers) and torch.equal(x, before)
+
+
+def test_large_numbers_in_half_precision(target):
+    """fp16: a row of x times a large norm weight leaves the range before the row's scale brings it back."""
+    x, weight, _, norm, _ = layer(target, 3, 256, 32, torch.float16, False, True, False, False)
+    x, norm = x * 3000, norm * 30
+    y = linear(x, weight, norm=norm, eps=EPS, backend=target.backend) / 30
+    agrees(y, formula(x, weight, None, norm, False, None) / 30, torch.float16)
+
+
+def test_weights_off_the_grid(target):
+    """A view of a wider buffer, whose rows begin anywhere, stays away from kernels that copy 16 bytes at once."""
+    x, weight, *_ = layer(target, 8, 256, 32, torch.bfloat16, False, False, False, False)
+    view = torch.cat((torch.full_like(weight, torch.nan), weight, weight[:, :1]), dim=1)[:, 256:512]
+    agrees(linear(x, view, backend=target.backend), formula(x, weight, None, None, False, None), torch.bfloat16)
+
+
 @pytest.mark.parametrize(("inputs", "outputs"), ((64, 6), (100, 34), (1000, 10)))
 def test_widths_that_fill_no_tile(target, inputs, outputs):
     """K below its power of two and outputs below a program's share: the masked lanes weigh nothing."""

@@ -268,7 +268,7 @@ def test_silu_mul_full_shapes(shape):
     close(y, gate * gate.sigmoid() * up, BF16)
 
 
-@pytest.mark.parametrize("rows", (1, 4))
+@pytest.mark.parametrize("rows", (1, 2, 4, 8, 16, 32, 57))
 @pytest.mark.parametrize(
     ("inputs", "outputs", "parts"),
     ((1024, 4096, "norm"), (2048, 1024, "residual"), (1024, 6144, "norm gated"), (3072, 1024, "residual"),
@@ -284,9 +284,9 @@ def test_linear_full_shapes(rows, inputs, outputs, parts):
     agrees(y, expected, BF16)
 
 
-@pytest.mark.parametrize("rows", (1, 4, 16))
+@pytest.mark.parametrize("rows", (1, 4, 8, 16, 48, 80))
 def test_a_chain_of_dependent_layers(rows):
-    """Each kernel may start before the one in front has ended: 100 replayed layers, fused (1, 4 rows) and composed,
+    """Each kernel may start before the one in front has ended: 100 replayed layers, fused and (80 rows) composed,
     equal the same layers one by one. A read or a store ahead of its wait would show as another bit somewhere."""
     batch = paged_batch([(1, 600)] * rows, GPU, heads=(16, 8), head_dim=128, dtype=BF16)
     qkv, o, down = random(4096, 1024) / 32, random(1024, 2048) / 800, random(1024, 3072) / 1000
