@@ -51,10 +51,10 @@ def _bandwidths(device: str) -> tuple[float, float]:
     source = torch.randn(1 << (28 if _is_cuda(device) else 24), device=device)
     target = torch.empty_like(source)
     size = source.numel() * source.element_size()
-    copy_s = _median_seconds(lambda: target.copy_(source), device)
+    copy_s = median_seconds(lambda: target.copy_(source), device)
     # Partial sums over short rows read at full speed; one sum over everything would wait for its last few programs.
     rows = source.view(-1, 4096)
-    return 2 * size / copy_s, size / _median_seconds(lambda: rows.sum(dim=1), device)
+    return 2 * size / copy_s, size / median_seconds(lambda: rows.sum(dim=1), device)
 
 
 def _matmul_rate(device: str, dtype: str) -> float:
@@ -63,7 +63,7 @@ def _matmul_rate(device: str, dtype: str) -> float:
 
     side = 8192 if _is_cuda(device) else 1024
     left, right = (torch.randn(side, side, device=device).to(getattr(torch, dtype)) for _ in range(2))
-    return 2 * side**3 / _median_seconds(lambda: left @ right, device)
+    return 2 * side**3 / median_seconds(lambda: left @ right, device)
 
 
 def _launch_seconds(device: str) -> tuple[float, float]:
@@ -76,20 +76,20 @@ def _launch_seconds(device: str) -> tuple[float, float]:
         for _ in range(LAUNCHES):
             one.add_(1)
 
-    eager = _median_seconds(launch, device) / LAUNCHES
+    eager = median_seconds(launch, device) / LAUNCHES
     if not _is_cuda(device):
         return eager, 0.0
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         launch()
-    return eager, _median_seconds(graph.replay, device) / LAUNCHES
+    return eager, median_seconds(graph.replay, device) / LAUNCHES
 
 
 def _is_cuda(device: str) -> bool:
     return device.startswith("cuda")
 
 
-def _median_seconds(work: Callable[[], object], device: str) -> float:
+def median_seconds(work: Callable[[], object], device: str) -> float:
     """Median seconds of ``work``, the device synchronised around a few calls, after two warm-up rounds."""
     calls, times = (10 if _is_cuda(device) else 1), []
     for repeat in range(REPEATS + 2):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import plotly.graph_objects as go
 
 from engine.workload.fusion import SHARED, Fusion, Move, fusions, measured, share, total
-from lessons.figures.style import INKS, Fill, Provenance, Theme, dress
+from lessons.figures.style import INKS, Fill, Picture, Provenance, Theme, dress
 
 FILLS = {"read": Fill("read", "#0072B2"), "written": Fill("written", "#D55E00", "/")}
 DARK = {"read": Fill("read", "#56B4E9"), "written": Fill("written", "#F0803C", "/")}
@@ -165,3 +165,6 @@ def _add_measured(figure: go.Figure, run: Mapping, color: str, words: Mapping[st
 def _widest() -> float:
     """Where the axis ends: somewhat beyond the longest bar."""
     return 1.3 * max(fusion.predicted for fusion in fusions())
+
+
+FUSION = Picture("fusion", fusion_figure, fusion_summary, fusion_table, WORDS)

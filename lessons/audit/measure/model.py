@@ -88,7 +88,7 @@ def keys(device: str, progress: Progress) -> dict:
     with bundled(device, progress, prefix_cache=False) as model:
         items = [Item(prompts(1, 256, model.limits.vocab_size)[0], 1, 1)]
         drive(model.new_engine({"max_num_seqs": 1}), items, "filling the cache", progress)
-        layers = [_written(keys.float().cpu()) for keys, _ in model.worker.cache.layers]
+        layers = [_written(layer.k.float().cpu()) for layer in model.worker.cache.layers]
     dims = {"tensor": (0, 1, 2), "head": (1, 2), "channel": (1,), "token_head": (2,)}
     errors = {
         name: statistics.mean(_error(layer, _scale(layer, over)) for layer in layers) for name, over in dims.items()
