@@ -43,6 +43,7 @@ def common_options() -> argparse.ArgumentParser:
     sizes.add_argument("--max-num-seqs", type=whole(1))
     sizes.add_argument("--max-model-len", type=whole(2))
     sizes.add_argument("--token-budget", type=whole(1))
+    sizes.add_argument("--watermark", type=between(0, 0.99), help="share of the pool kept free when admitting")
     sizes.add_argument("--batching", choices=get_args(Batching), default="in-flight")
     sizes.add_argument("--capacity", choices=get_args(Capacity), default="max-utilization")
     sizes.add_argument("--chunking", choices=get_args(Chunking), default="fcfs")

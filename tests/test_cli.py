@@ -37,6 +37,7 @@ def run(*arguments):
         (("bench", "race", "--eviction", "x"), ("--eviction", "lru", "priority", "flat-lru")),
         (("bench", "race", "--queue-order", "x"), ("--queue-order", "priority", "deadline")),
         (("bench", "race", "--aging", "-1"), ("--aging", "0..1e+06")),
+        (("bench", "race", "--watermark", "1"), ("--watermark", "0..0.99")),
         (("bench", "throughput", "--workload", "W9"), ("workload", "W1", "mooncake", "NAME.jsonl")),
         (("bench", "throughput", "--workload", "none.jsonl"), ("workload", "a file that can be read", "none.jsonl")),
         (("bench", "throughput", "--rate", "0"), ("--rate", "'0'")),
