@@ -168,9 +168,9 @@ def test_a_graph_of_prefill_replays_other_lengths():
     ]
     names = ("q", "k_cache", "v_cache", "block_tables", "query_starts", "context_lens")
     first, second = ([getattr(batch, name) for name in names] for batch in batches)
-    first[3] = torch.nn.functional.pad(first[3], (0, second[3].shape[1]))[:, : second[3].shape[1]].contiguous()
-    blocks = max(len(first[1]), len(second[1]))
+    blocks, width = (max(first[place].shape[axis], second[place].shape[axis]) for place, axis in ((1, 0), (3, 1)))
     for tensors in (first, second):
+        tensors[3] = torch.nn.functional.pad(tensors[3], (0, width - tensors[3].shape[1]))
         tensors[1:3] = [torch.cat((c, c.new_zeros(blocks - len(c), *c.shape[1:]))) for c in tensors[1:3]]
 
     def step():
