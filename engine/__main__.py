@@ -14,10 +14,21 @@ from typing import NoReturn, get_args
 
 from engine import study_arguments
 from engine.arguments import between, whole
-from engine.config import Batching, Capacity, Chunking, Dtype, Eviction, KVDtype, Preemption, QueueOrder, Shape
+from engine.config import (
+    Batching,
+    Capacity,
+    Chunking,
+    Dtype,
+    Eviction,
+    KVDtype,
+    Preemption,
+    Quantize,
+    QueueOrder,
+    Shape,
+)
 from engine.errors import FlightdeckError, InvalidRequest, UnsupportedModel
 
-KERNELS = ("add_rmsnorm", "silu_mul", "rope_write_kv", "decode", "prefill", "linear", "sample")
+KERNELS = ("add_rmsnorm", "silu_mul", "rope_write_kv", "decode", "prefill", "linear", "quant", "sample")
 
 
 class Parser(argparse.ArgumentParser):
@@ -37,6 +48,7 @@ def common_options() -> argparse.ArgumentParser:
     model.add_argument("--device", default="auto")
     model.add_argument("--dtype", default="auto", choices=get_args(Dtype))
     model.add_argument("--kv-dtype", default="auto", choices=get_args(KVDtype))
+    model.add_argument("--quantize", choices=get_args(Quantize), help="format of the layers' weights; none: as --dtype")
     sizes = parser.add_argument_group("sizes and policies")
     sizes.add_argument("--block-size", type=whole(1), default=16)
     sizes.add_argument("--pool-blocks", type=whole(1))
@@ -126,6 +138,11 @@ def _add_benches(benches: argparse._SubParsersAction, common: argparse.ArgumentP
     stages.add_argument("--rows", type=whole(1), default=16)
     stages.add_argument("--compare-seconds", type=whole(1), default=20, help="time cap of transformers")
     stages.set_defaults(run="bench_stages")
+    accuracy = benches.add_parser("quantize", parents=[common], help="what a weight format costs in accuracy")
+    accuracy.add_argument("--requests", type=whole(1), default=8)
+    accuracy.add_argument("--prompt-tokens", type=whole(1), default=64)
+    accuracy.add_argument("--output-tokens", type=whole(1), default=32)
+    accuracy.set_defaults(run="bench_quantize")
     kernels = benches.add_parser("kernels", help="each fused kernel: checked, timed, beside its ceiling and peers")
     kernels.add_argument("--kernel", choices=KERNELS)
     kernels.add_argument(

@@ -177,7 +177,9 @@ def _config(args: argparse.Namespace, defaults: Mapping[str, object], pool_block
         "wait_for_prefix": args.wait_for_prefix,
     }
     fields |= {name: value for name, value in given.items() if value is not None}
-    worker = WorkerConfig(args.model, args.random_weights, args.device, args.dtype, args.kv_dtype)
+    worker = WorkerConfig(
+        args.model, args.random_weights, args.device, args.dtype, args.kv_dtype, quantize=args.quantize
+    )
     config = EngineConfig(SchedulingConfig(**fields), worker, args.pool_blocks or pool_blocks, True, args.seed)
     return config.validate()
 

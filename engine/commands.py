@@ -5,14 +5,18 @@ The engine runs in this process, without the app: what is measured is the engine
 
 import argparse
 from datetime import UTC, datetime
+from typing import get_args
 
 from engine.answers import Delta
 from engine.command_setup import Session, bench_config, live_config, on_cuda, race_config, session, workload_of
+from engine.config import Quantize
+from engine.errors import InvalidRequest
 from engine.provenance import device_name, provenance
 from engine.request import SamplingParams
-from engine.workload import bench, host, lengths, report, study_tables
+from engine.workload import bench, host, lengths, quant_report, report, study_tables
 from engine.workload.check import check, drawn
 from engine.workload.contestants import TRANSFORMERS, Contestants, contestants, race_settings, race_url
+from engine.workload.drive import FAIR, drive
 from engine.workload.items import Workload, fit
 from engine.workload.kv_accuracy import kv_accuracy
 from engine.workload.ladder import ladder
@@ -132,6 +136,27 @@ def bench_stages(args: argparse.Namespace) -> None:
         first = {"stage": "transformers", "output_throughput": peer["output_throughput"], "agreed": None, "kl": None}
         entries = beside([first, *entries])
         run.finish(entries, workload.describe(), [stages_table(entries)])
+
+
+def bench_quantize(args: argparse.Namespace) -> None:
+    """What a weight format costs in accuracy: the quantised model answers, then the dense one judges each token."""
+    if args.quantize is None:
+        raise InvalidRequest("--quantize", f"one of {', '.join(get_args(Quantize))}")
+    workload = lengths.fixed(args.requests, args.seed, args.prompt_tokens, args.output_tokens)
+    with session(args, bench_config(args, workload)) as run:
+        limits = run.model.limits
+        items = fit(workload, limits.max_model_len, limits.vocab_size).items
+        outputs = drive(run.make_engine(FAIR, run.sinks), items, "answering", run.progress).outputs
+        stored = {tuple(i.prompt_ids): run.logits(i.prompt_ids, out, None).cpu() for i, out in zip(items, outputs)}
+        errors, size = run.model.worker.model.quant_errors, run.model.worker.spec.weight_bytes
+        run.close_model()
+        plain = argparse.Namespace(**vars(args) | {"quantize": None, "record": None})
+        with session(plain, bench_config(plain, workload)) as dense:
+            judged = quant_report.beside(stored, lambda *asked: dense.logits(*asked).cpu())
+            results = check(items, outputs, judged, len(items), run.progress)
+            results |= {"weight_bytes": size, "dense_bytes": dense.model.worker.spec.weight_bytes}
+        results |= {"format": args.quantize, "worst": max(errors.values()), "layers": quant_report.by_layer(errors)}
+        run.finish(results, workload.describe(), quant_report.tables(results))
 
 
 def bench_host(args: argparse.Namespace) -> None:

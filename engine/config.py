@@ -17,6 +17,7 @@ Eviction = Literal["lru", "priority", "flat-lru"]
 QueueOrder = Literal["priority", "deadline"]
 KVDtype = Literal["auto", "bf16", "fp16", "fp32", "int8", "fp8"]
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
+Quantize = Literal["int8", "fp8", "int4"]
 Shape = Literal["tiny", "qwen3-0.6b", "llama-3.2-1b", "llama-3.1-8b", "qwen3-8b"]
 POLICIES = {  # field of ``SchedulingConfig`` -> its values
     "batching": Batching,
@@ -88,6 +89,7 @@ class WorkerConfig:
     kv_dtype: KVDtype = "auto"  # as dtype; int8 and fp8 keep one scale per token and head
     memory_fraction: float = 0.9  # of the memory free after the weights, when pool_blocks is not given
     seed: int = 0  # of random weights
+    quantize: Quantize | None = None  # format of the layers' products; None: as dtype
 
     def validate(self) -> "WorkerConfig":
         """Return self, or raise ``InvalidRequest`` for the first field out of range."""
@@ -95,7 +97,8 @@ class WorkerConfig:
             _check(
                 name, getattr(self, name), getattr(self, name) in get_args(kind), f"one of {', '.join(get_args(kind))}"
             )
-        shapes = get_args(Shape)
+        formats, shapes = get_args(Quantize), get_args(Shape)
+        _check("quantize", self.quantize, self.quantize in (None, *formats), f"one of {', '.join(formats)}")
         _check(
             "random_weights", self.random_weights, self.random_weights in (None, *shapes), f"one of {', '.join(shapes)}"
         )

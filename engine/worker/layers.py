@@ -8,7 +8,9 @@ from torch import Tensor
 from engine.worker.kv_cache import LayerKV
 from engine.worker.spec import LinearSpec, ModelSpec
 from engine.worker.step_batch import StepBatch
+from kernels import quant_linear
 from kernels.attention import paged_attention
+from kernels.quantise import QuantWeight
 from kernels.rope_kv import rope_write_kv
 from kernels.skinny import linear
 
@@ -18,19 +20,23 @@ class Linear:
     """A product and its weight ``[outputs, inputs]``, stacked from the parts of its spec."""
 
     spec: LinearSpec
-    weight: Tensor
+    weight: Tensor | QuantWeight
     bias: Tensor | None
 
     @classmethod
     def empty(cls, spec: LinearSpec, dtype: torch.dtype, device: torch.device) -> "Linear":
         """A product whose weight is still to be filled."""
-        weight = torch.empty(spec.outputs, spec.inputs, dtype=dtype, device=device)
+        if spec.format == "dense":
+            weight = torch.empty(spec.outputs, spec.inputs, dtype=dtype, device=device)
+        else:
+            weight = QuantWeight.empty(spec.format, spec.outputs, spec.inputs, device)
         bias = torch.empty(spec.outputs, dtype=dtype, device=device) if spec.bias else None
         return cls(spec, weight, bias)
 
     def __call__(self, x: Tensor, backend: str, **around: object) -> Tensor:
         """``[T, inputs]`` -> ``[T, outputs]``, fused with what surrounds it (``around``: see ``kernels.skinny``)."""
-        return linear(x, self.weight, self.bias, backend=backend, **around)
+        product = linear if self.spec.format == "dense" else quant_linear.linear
+        return product(x, self.weight, self.bias, backend=backend, **around)
 
 
 @dataclass(slots=True)

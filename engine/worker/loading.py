@@ -1,6 +1,7 @@
 """From a configuration to a model that is ready to run."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
@@ -31,12 +32,16 @@ def load_model(
     """
     progress("reading the model", 0.0)
     dtype, kv_dtype = resolve_dtype(config, device), resolve_kv_dtype(config, device)
+    form = config.quantize or "dense"
+    check_format(form, device)
     if config.random_weights:
-        model = _allocate(random_spec(config.random_weights, dtype, kv_dtype, max_model_len), device, backend)
+        spec = random_spec(config.random_weights, dtype, kv_dtype, max_model_len)
+        model = _allocate(replace(spec, weight_format=form), device, backend)
         random_weights(model, config.seed, progress)
         return model
     folder = model_folder(config, (*SMALL_FILES, *WEIGHT_FILES))
-    model = _allocate(read_spec(folder, config.model, dtype, kv_dtype, max_model_len), device, backend)
+    spec = read_spec(folder, config.model, dtype, kv_dtype, max_model_len)
+    model = _allocate(replace(spec, weight_format=form), device, backend)
     load_weights(model, folder, progress)
     return model
 
@@ -46,6 +51,12 @@ def check_block_size(block_size: int, backend: str, kv_has_scales: bool) -> None
     if backend == "triton" and (block_size not in BLOCK_SIZES or (kv_has_scales and block_size % 2)):
         even = " and even with an 8-bit kv_dtype" if kv_has_scales else ""
         raise InvalidRequest("block_size", f"{BLOCK_SIZES.start} to {BLOCK_SIZES.stop - 1}{even} on CUDA", block_size)
+
+
+def check_format(form: str, device: torch.device) -> None:
+    """Raise ``InvalidRequest`` for a weight format that ``device`` cannot convert."""
+    if form == "fp8" and device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 9):
+        raise InvalidRequest("quantize", "int8 or int4 on this GPU: fp8 needs compute capability 8.9", form)
 
 
 def _allocate(spec: ModelSpec, device: torch.device, backend: str) -> Model:

@@ -9,6 +9,7 @@ from engine.worker.layers import Layer
 from engine.worker.rope import cos_sin_table
 from engine.worker.spec import ModelSpec
 from engine.worker.step_batch import StepBatch
+from kernels.quantise import QuantRows
 from kernels.rmsnorm import rmsnorm
 from kernels.skinny import MAX_ROWS, linear
 
@@ -23,6 +24,7 @@ class Model:
         self.layers = [Layer.empty(spec, self.cos_sin) for _ in range(spec.num_layers)]
         self.final_norm = torch.empty(spec.hidden_size, dtype=spec.dtype, device=device)
         self.head_weight = self.embedding if spec.tied else torch.empty_like(self.embedding)
+        self.quant_errors: dict[str, float] = {}  # of each quantised weight: ||stored - given|| / ||given||
 
     def forward(self, batch: StepBatch, cache: KVCache) -> Tensor:
         """Run all layers over the step's tokens and write their keys and values.
@@ -46,7 +48,7 @@ class Model:
         logits = linear(h, self.head_weight, norm=norm, eps=eps, backend=backend)
         return logits if out is None else out.copy_(logits)
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Tensor | QuantRows]:
         """Checkpoint name -> where it goes. Parts of a stacked weight are views of their rows."""
         found = {"model.embed_tokens.weight": self.embedding, "model.norm.weight": self.final_norm}
         if not self.spec.tied:
@@ -55,7 +57,7 @@ class Model:
             found |= {f"model.layers.{index}.{name}": tensor for name, tensor in self._layer_tensors(layer).items()}
         return found
 
-    def _layer_tensors(self, layer: Layer) -> dict[str, Tensor]:
+    def _layer_tensors(self, layer: Layer) -> dict[str, Tensor | QuantRows]:
         found = {f"{part}.weight": getattr(layer, name) for name, (part, _) in self.spec.norms.items()}
         for product in (layer.qkv, layer.o, layer.gate_up, layer.down):
             sizes = [rows for _, rows in product.spec.parts]

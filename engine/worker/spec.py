@@ -10,6 +10,7 @@ import torch
 
 from engine.worker.rope import RopeSpec
 from kernels.kv_format import LARGEST
+from kernels.quantise import stored_bytes
 
 SCALE_BYTES = 2  # fp16, per token and head of an 8-bit KV pool
 
@@ -24,7 +25,7 @@ class LinearSpec:
         inputs: columns of the weight.
         bias: whether each part has one.
         shard: the axis that tensor parallelism would cut ("outputs" or "inputs").
-        format: how the weight is stored ("dense": in the model's dtype).
+        format: how the weight is stored: "dense" (in the model's dtype), or one of ``kernels.quantise.FORMATS``.
     """
 
     name: str
@@ -43,6 +44,12 @@ class LinearSpec:
     def num_values(self) -> int:
         """Numbers stored: weight and bias."""
         return self.outputs * (self.inputs + self.bias)
+
+    def num_bytes(self, dtype: torch.dtype) -> int:
+        """Bytes on the device, of a model of ``dtype``: weight with its scales, and bias."""
+        if self.format == "dense":
+            return self.num_values * dtype.itemsize
+        return stored_bytes(self.format, self.outputs, self.inputs) + self.bias * self.outputs * dtype.itemsize
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ class ModelSpec:
     qk_norm: bool
     dtype: torch.dtype
     kv_dtype: torch.dtype
+    weight_format: str = "dense"  # of the layers' products; embedding, head and norms stay in dtype
 
     @property
     def linears(self) -> tuple[LinearSpec, ...]:
@@ -81,10 +89,10 @@ class ModelSpec:
         qkv = ((attention + "q_proj", q), (attention + "k_proj", kv), (attention + "v_proj", kv))
         gate_up = ((mlp + "gate_proj", inner), (mlp + "up_proj", inner))
         return (
-            LinearSpec("qkv", qkv, hidden, self.qkv_bias, "outputs"),
-            LinearSpec("o", ((attention + "o_proj", hidden),), q, self.o_bias, "inputs"),
-            LinearSpec("gate_up", gate_up, hidden, self.mlp_bias, "outputs"),
-            LinearSpec("down", ((mlp + "down_proj", hidden),), inner, self.mlp_bias, "inputs"),
+            LinearSpec("qkv", qkv, hidden, self.qkv_bias, "outputs", self.weight_format),
+            LinearSpec("o", ((attention + "o_proj", hidden),), q, self.o_bias, "inputs", self.weight_format),
+            LinearSpec("gate_up", gate_up, hidden, self.mlp_bias, "outputs", self.weight_format),
+            LinearSpec("down", ((mlp + "down_proj", hidden),), inner, self.mlp_bias, "inputs", self.weight_format),
         )
 
     @property
@@ -109,7 +117,13 @@ class ModelSpec:
     @property
     def weight_bytes(self) -> int:
         """Bytes of all weights on the device."""
-        return self.num_parameters * self.dtype.itemsize
+        products = sum(linear.num_values for linear in self.linears) * self.num_layers
+        return (self.num_parameters - products) * self.dtype.itemsize + self.product_bytes
+
+    @property
+    def product_bytes(self) -> int:
+        """Bytes of the products of all layers, scales and biases included."""
+        return self.num_layers * sum(linear.num_bytes(self.dtype) for linear in self.linears)
 
     @property
     def kv_bytes_per_token(self) -> int:

@@ -1,6 +1,7 @@
 """Fills a model: from safetensors, tensor by tensor straight into the stacked weights, or with random numbers.
 
-At no time do two copies of the model exist: each tensor is mapped from its file and copied to its place on the device.
+At no time do two copies of the model exist: each tensor is mapped from its file and copied to its place on the device,
+quantised on the way where its place asks for that.
 """
 
 import json
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from engine.errors import UnsupportedModel
 from engine.worker.model import Model
+from kernels.quantise import QuantRows
 
 Progress = Callable[[str, float], None]
 
@@ -25,7 +27,7 @@ def load_weights(model: Model, folder: Path, progress: Progress) -> None:
     one that the model has no place for (a dropped bias would answer nonsense in silence).
     """
     places = model.tensors()
-    total, done = sum(place.numel() for place in places.values()), 0
+    total, done = sum(math.prod(place.shape) for place in places.values()), 0
     missing = set(places)
     for path in _files(folder):
         with _open(path) as file:
@@ -33,9 +35,9 @@ def load_weights(model: Model, folder: Path, progress: Progress) -> None:
                 place = _place(places, name, model.spec.tied)
                 if place is None:
                     continue
-                _copy(place, file.get_tensor(name), name)
+                _copy(model, place, file.get_tensor(name), name)
                 missing.discard(name)
-                done += place.numel()
+                done += math.prod(place.shape)
                 progress("loading weights", done / total)
     if missing:
         raise UnsupportedModel(f"{folder} lacks {len(missing)} tensors, the first is {min(missing)}")
@@ -60,7 +62,7 @@ def _open(path: Path) -> safe_open:
         raise UnsupportedModel(f"cannot read {path}: {error}") from error
 
 
-def _place(places: dict[str, Tensor], name: str, tied: bool) -> Tensor | None:
+def _place(places: dict[str, Tensor | QuantRows], name: str, tied: bool) -> Tensor | QuantRows | None:
     """Where the tensor goes; None when it is derived from others and may be skipped."""
     if name in places:
         return places[name]
@@ -69,14 +71,17 @@ def _place(places: dict[str, Tensor], name: str, tied: bool) -> Tensor | None:
     raise UnsupportedModel(f"the checkpoint holds {name}, which this architecture has no place for")
 
 
-def _copy(place: Tensor, tensor: Tensor, name: str) -> None:
+def _copy(model: Model, place: Tensor | QuantRows, tensor: Tensor, name: str) -> None:
     if place.shape != tensor.shape:
         raise UnsupportedModel(f"{name} is {list(tensor.shape)}, the config says {list(place.shape)}")
     place.copy_(tensor)
+    if isinstance(place, QuantRows):
+        model.quant_errors[name] = place.relative_error(tensor)
 
 
 def random_weights(model: Model, seed: int, progress: Progress) -> None:
-    """Fill ``model`` with normal numbers drawn on its device, the same for the same seed, device kind and dtype.
+    """Fill ``model`` with normal numbers drawn on its device, the same for the same seed, device kind and dtype; a
+    quantised model stands for the very numbers that the dense one has.
 
     Each product keeps its input's size, what adds to the residual stream is scaled down by the number of additions
     (GPT-2), and the embedding gives logits a deviation of about 2.5, as trained models have.
@@ -85,10 +90,15 @@ def random_weights(model: Model, seed: int, progress: Progress) -> None:
     places = model.tensors()
     additions = math.sqrt(2 * model.spec.num_layers)
     for index, (name, place) in enumerate(places.items()):
-        if place.dim() == 1:
+        if len(place.shape) == 1:
             place.fill_(0.0 if name.endswith("bias") else 1.0)
             continue
         scale = 2.5 if name.endswith(("embed_tokens.weight", "lm_head.weight")) else 1.0
         scale /= additions if name.endswith(("o_proj.weight", "down_proj.weight")) else 1.0
-        place.normal_(0.0, scale / math.sqrt(place.shape[1]), generator=generator)
+        dense = place
+        if isinstance(place, QuantRows):
+            dense = torch.empty(place.shape, dtype=model.spec.dtype, device=model.embedding.device)
+        dense.normal_(0.0, scale / math.sqrt(place.shape[1]), generator=generator)
+        if dense is not place:
+            _copy(model, place, dense, name)
         progress("drawing random weights", (index + 1) / len(places))

@@ -13,6 +13,7 @@ from torch import Tensor
 from engine.workload import kernel_peers as peers
 from engine.workload.kernel_case import EPS, HEAD_DIM, Case, random, sets
 from engine.workload.kernel_kv_cases import quantised_decode_cases, quantised_rope_cases
+from engine.workload.kernel_quant_cases import quant_cases
 from kernels.attention import paged_attention, paged_attention_reference
 from kernels.rmsnorm import add_rmsnorm, add_rmsnorm_reference
 from kernels.rope_kv import rope_write_kv, rope_write_kv_reference
@@ -197,5 +198,6 @@ CASES: dict[str, Callable[[str], Iterator[Case]]] = {
     "decode": lambda device: chain(decode_cases(device), quantised_decode_cases(device)),
     "prefill": prefill_cases,
     "linear": linear_cases,
+    "quant": quant_cases,
     "sample": sampling_cases,
 }

@@ -172,6 +172,11 @@ def _linear(tokens: int, inputs: int, outputs: int) -> Work:
     return Work(ITEM * inputs * outputs, 2 * tokens * inputs * outputs)
 
 
+def _quant(outputs_bytes: Callable[[int], int]) -> Callable[[int, int, int], Work]:
+    """Reads the weight, ``outputs_bytes`` of K for each output: scales are among them."""
+    return lambda tokens, inputs, outputs: Work(outputs * outputs_bytes(inputs), 2 * tokens * inputs * outputs)
+
+
 def _sample(operations: int) -> Callable[[int, int], Work]:
     """Reads each logit once, and does ``operations`` with it."""
     return lambda rows, vocab: Work(ITEM * rows * vocab, operations * rows * vocab)
@@ -180,6 +185,7 @@ def _sample(operations: int) -> Callable[[int, int], Work]:
 _PLAIN = re.compile(r"(\d+) x (\d+)")
 _HEADS = re.compile(r"(\d+) rows x (\d+), (\d+)/(\d+) heads(?:, consecutive blocks)?")
 _ROPE = re.compile(r"(\d+) tokens, (\d+)/(\d+) heads")
+_PRODUCT = re.compile(r"M=(\d+), (\d+) -> (\d+)")
 WORK: dict[str, tuple[re.Pattern, Callable[..., Work]]] = {
     "add_rmsnorm": (_PLAIN, _norm),
     "silu_mul": (_PLAIN, _silu),
@@ -190,7 +196,10 @@ WORK: dict[str, tuple[re.Pattern, Callable[..., Work]]] = {
     "decode int8": (_HEADS, _quantised_decode),
     "decode fp8": (_HEADS, _quantised_decode),
     "prefill": (_HEADS, _prefill),
-    "linear": (re.compile(r"M=(\d+), (\d+) -> (\d+)"), _linear),
+    "linear": (_PRODUCT, _linear),
+    "quant int8": (_PRODUCT, _quant(lambda inputs: inputs + 4)),
+    "quant fp8": (_PRODUCT, _quant(lambda inputs: inputs + 4)),
+    "quant int4": (_PRODUCT, _quant(lambda inputs: inputs // 2 + 2 * inputs // 128)),
     "sample greedy": (_PLAIN, _sample(1)),
     "sample draw": (_PLAIN, _sample(6)),
     "sample top-k, top-p": (_PLAIN, _sample(6)),

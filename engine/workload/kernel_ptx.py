@@ -9,7 +9,9 @@ import json
 import re
 import sys
 
-from kernels import decode, prefill, rmsnorm, rope_kv, sampling, silu_mul, skinny
+import torch
+
+from kernels import decode, prefill, quant_dot, quant_words, rmsnorm, rope_kv, sampling, silu_mul, skinny
 from kernels.backend import INTERPRET, tl, triton
 
 ARCH = 90
@@ -17,11 +19,14 @@ HEADS = {"GROUP": 2, "HEAD_DIM": 128, "DIM_PAD": 128, "BLOCK_SIZE": 16}
 ROPE = {"NUM_KV_HEADS": 8, "GROUP": 2, "HEAD_DIM": 128, "HALF_PAD": 64, "BLOCK_SIZE": 16, "NORM": True, "TOKENS": 1}
 ROPE |= {"LARGEST": 0.0}
 LINEAR = {"ROWS": 1, "K": 1024, "K_PAD": 1024, "NORM": True, "BIAS": False, "GATED": False, "RESIDUAL": False}
+QUANT = {"FORM": "int4", "ASM": quant_words.FIELDS["int4", torch.bfloat16], "EVEN": True, "UPCAST": False}
+QUANT |= {"PARTIAL": False, "BIAS": False, "RESIDUAL": True}
 DRAW = {"LANE": sampling.LANE, "DEPTH": sampling.DEPTH, "LARGEST": sampling.LARGEST, "FILTER": False}
 TYPES = {  # of parameters that are not pointers to bf16 and not 32-bit integers
     "eps": "fp32",
     "scale_log2": "fp32",
     "seed_ptr": "*i64",
+    "words_ptr": "*i16",
     **dict.fromkeys(("temperature_ptr", "pivot_ptr", "score_ptr", "partial_ptr", "lse_ptr", "cos_sin_ptr"), "*fp32"),
     **dict.fromkeys(("table_ptr", "query_start_ptr", "context_ptr", "position_ptr", "slot_ptr", "token_ptr"), "*i32"),
     "arrived_ptr": "*i32",
@@ -38,7 +43,7 @@ NOTABLE = {  # what a reader looks for in PTX, by the beginning of an instructio
     "bar.sync": "wait for the other warps of the program",
     "griddepcontrol": "dependent launch",
 }
-SIZES = ("hidden", "width", "vocab", "outputs")  # multiples of 16: loads of 16 bytes depend on knowing it
+SIZES = ("hidden", "width", "vocab", "outputs", "inputs")  # multiples of 16: loads of 16 bytes depend on knowing it
 
 
 def cases() -> dict[str, tuple[object, dict[str, object], int, int]]:
@@ -47,6 +52,7 @@ def cases() -> dict[str, tuple[object, dict[str, object], int, int]]:
     block_n, decode_warps, decode_stages, ahead = decode.tile(128, None, "plain", True)
     block_m, prefill_n, prefill_warps, prefill_stages = prefill.tile(128, None)
     linear_n, linear_warps = skinny.tile(1, 4096, 1024, False, 2)
+    quant = quant_dot.tile("int4", 16, 4096)
     splits = {"GROUP_PAD": 16, "GROUP_POW": 2, "BLOCK_N": block_n, "CHUNK": 16, "SPLIT": True}
     splits |= {"FORMAT": "plain", "DOT": tl.bfloat16, "AHEAD": ahead, "PTX": ""}
     tiled = {"BLOCK_M": block_m, "BLOCK_N": prefill_n, "ROWS_PAD": 256, "SCALED": False, "UPCAST": False}
@@ -58,6 +64,12 @@ def cases() -> dict[str, tuple[object, dict[str, object], int, int]]:
         "decode": (decode._decode_kernel, HEADS | splits, decode_warps, decode_stages),
         "prefill": (prefill._prefill_kernel, HEADS | tiled, prefill_warps, prefill_stages),
         "linear": (skinny._linear_kernel, LINEAR | {"BLOCK_N": linear_n}, linear_warps, 3),
+        "quant": (
+            quant_dot._tile_product_kernel,
+            QUANT | {"BLOCK_N": quant.outputs, "BLOCK_M": quant.rows, "STAGES": quant.stages},
+            quant.warps,
+            quant.stages,
+        ),
         "sample": (sampling._sample_kernel, DRAW, 1, 3),
     }
 

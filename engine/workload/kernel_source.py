@@ -18,6 +18,7 @@ FILES = {  # the file that holds the kernel first, then those that it needs
     "decode": ("decode", "shares", "attention", "kv_format"),
     "prefill": ("prefill", "prefill_hopper", "hopper_tiles", "attention", "kv_format"),
     "linear": ("skinny", "slices", "products"),
+    "quant": ("quant_linear", "quant_row", "quant_dot", "quant_words", "dequantise"),
     "sample": ("sampling", "filters"),
 }
 

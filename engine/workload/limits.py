@@ -32,6 +32,7 @@ class ModelShape:
     qk_norm: bool = False
     element_bytes: float = 2.0
     kv_bytes_per_token: float = 0.0  # 0: element_bytes per number
+    product_bytes: float = 0.0  # of the layers' products where they are quantised; 0: element_bytes per weight
 
     @property
     def layer_weights(self) -> int:
@@ -53,7 +54,8 @@ class ModelShape:
     @property
     def streamed_bytes(self) -> float:
         """Weight bytes that one step reads."""
-        return (self.layer_weights + self.head_weights + self.norm_weights) * self.element_bytes
+        products = self.product_bytes or self.layer_weights * self.element_bytes
+        return products + (self.head_weights + self.norm_weights) * self.element_bytes
 
     @property
     def kv_bytes(self) -> float:
@@ -150,4 +152,5 @@ def shape_of(spec: object) -> ModelShape:
         qk_norm=spec.qk_norm,
         element_bytes=spec.dtype.itemsize,
         kv_bytes_per_token=spec.kv_bytes_per_token,
+        product_bytes=0.0 if spec.weight_format == "dense" else spec.product_bytes,
     )

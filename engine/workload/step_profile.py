@@ -15,7 +15,7 @@ from engine.workload.waterfall import CLASSES
 # The first class of which a word stands in the kernel's name has it. cuBLAS calls its products nvjet, cutlass or gemm.
 WORDS: dict[str, tuple[str, ...]] = {
     "attention": ("decode", "prefill", "attention", "attend", "combine"),
-    "products": ("linear", "gemm", "gemv", "nvjet", "cutlass", "splitk", "product", "head"),
+    "products": ("linear", "gemm", "gemv", "nvjet", "cutlass", "splitk", "product", "head", "dequant"),
     "sampling": ("sample", "member", "pivots", "penalties", "argmax"),
 }
 WARM_STEPS, PROFILES = 4, 3

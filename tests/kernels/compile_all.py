@@ -6,6 +6,7 @@ Runs in a process of its own (``TRITON_INTERPRET`` must be unset: the interprete
 import json
 import sys
 
+import torch
 import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
@@ -13,11 +14,15 @@ from triton.compiler import ASTSource, compile
 from kernels import (
     advance,
     decode,
+    dequantise,
     filters,
     kv_format,
     penalties,
     prefill,
     products,
+    quant_dot,
+    quant_row,
+    quant_words,
     rmsnorm,
     rope_kv,
     sampling,
@@ -27,6 +32,7 @@ from kernels import (
     staging,
 )  # fmt: skip
 from kernels.prefill import prefill_hopper
+from kernels.quantise import FORMATS
 
 ARCHITECTURES = (80, 90, 100)
 HOPPER = 90
@@ -54,6 +60,9 @@ PRODUCT |= {"SPAN": 1024, "THREADS": 128}
 SLICE = AROUND | {"K": 1024, "CHUNK": 1024, "SHARES": 4, "BLOCK_M": 8, "BLOCK_N": 16, "STAGES": 1, "SPAN": 1024}
 SLICE |= {"NORM": True}
 DRAW = {"LANE": 256, "DEPTH": 16, "LARGEST": 3.0e38, "FILTER": False}
+ROW = {"K": 4096, "BLOCK_N": 8, "NORM": True, "BIAS": False, "GATED": False, "RESIDUAL": False}
+TILE = {"BLOCK_M": 16, "BLOCK_N": 128, "STAGES": 3, "PARTIAL": True, "BIAS": False, "RESIDUAL": False, "EVEN": True}
+SUM = {"SHARES": 8, "BIAS": False, "GATED": True, "RESIDUAL": False, "BLOCK": 512}
 FP32_MODEL = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "out_ptr"), "fp32")
 
 # name: kernel, types of its pointers by parameter name (bf16 when absent), constants, warps, stages
@@ -177,6 +186,32 @@ HOPPER_CASES = {  # of ``prefill_hopper``, name: what differs from PREFILL_HOPPE
     "prefill_hopper_odd": {"GROUP": 7, "HEAD_DIM": 80, "BLOCK_SIZE": 24, "ROWS_PAD": 512},
     "prefill_hopper_large": {"HEAD_DIM": 256, "BLOCK_SIZE": 256},
 }
+
+
+def quant_cases(form: str) -> dict[str, tuple]:
+    """The kernels of one weight format."""
+    words = {"words_ptr": "i16", "scale_ptr": "bf16" if form == "int4" else "fp32"}
+    runs = {"RUNS": 4096 // (256 if form == "int4" else 128)}
+    row = ROW | runs | {"FORM": form, "ASM": quant_row.NUMBERS[form], "RUNS_PAD": runs["RUNS"]}
+    fields = {"FORM": form, "ASM": quant_words.FIELDS[form, torch.bfloat16]}
+    tile = words | {"y_ptr": "fp32"}
+    return {
+        f"row_{form}": (quant_row._row_product_kernel, words | {"words_ptr": "i32"}, row, 4, 3),
+        f"row_gated_{form}": (
+            quant_row._row_product_kernel,
+            words | {"words_ptr": "i32"},
+            row | {"GATED": True, "BLOCK_N": 4},
+            4,
+            3,
+        ),
+        f"tile_{form}": (quant_dot._tile_product_kernel, tile, TILE | fields | {"UPCAST": False}, 4, 3),
+        f"dequantise_{form}": (dequantise._dequantise_kernel, words, fields | {"RUNS": 4}, 4, 3),
+    }
+
+
+CASES |= {"quant_sum": (quant_dot._sum_products_kernel, {}, SUM, 4, 3)}
+for form in FORMATS:
+    CASES |= quant_cases(form)
 FP32 = {
     "temperature_ptr", "top_p_ptr", "min_p_ptr", "pivot_ptr", "score_ptr", "partial_ptr", "lse_ptr",
     "repetition_ptr", "presence_ptr", "frequency_ptr",
@@ -185,7 +220,14 @@ INT32 = {
     "table_ptr", "query_start_ptr", "context_ptr", "position_ptr", "top_k_ptr", "token_ptr", "count_ptr",
     "row_ptr", "start_ptr", "slot_ptr", "seat_ptr", "last_ptr", "arrived_ptr",
 }  # fmt: skip
-SIZES = ("hidden", "width", "vocab", "outputs")  # multiples of 16 in real models: loads of 16 bytes depend on it
+SIZES = (
+    "hidden",
+    "width",
+    "vocab",
+    "outputs",
+    "inputs",
+    "products",
+)  # multiples of 16 in real models: loads of 16 bytes depend on it
 OTHER = {
     "seed_ptr": "i64",
     "stamp_ptr": "i64",

@@ -13,6 +13,7 @@ from tests.kernels.inputs import Target, in_8_bits, paged_batch
 from tests.kernels.kv_format_cases import *  # noqa: F403
 from tests.kernels.layer_cases import *  # noqa: F403
 from tests.kernels.linear_cases import *  # noqa: F403
+from tests.kernels.quant_cases import *  # noqa: F403
 from tests.kernels.sampling_cases import *  # noqa: F403
 
 assert INTERPRET, "TRITON_INTERPRET=1 must be set before anything imports triton"

@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 import torch
 
-from kernels import prefill
+from kernels import prefill, quant_linear
 from kernels.attention import paged_attention
+from kernels.quantise import FORMATS as WEIGHT_FORMATS
+from kernels.quantise import quantise
 from kernels.rmsnorm import add_rmsnorm, rmsnorm
 from kernels.rope_kv import rope_write_kv
 from kernels.sampling import sample, sample_reference
@@ -24,6 +26,7 @@ from tests.kernels.layer_cases import *  # noqa: F403
 from tests.kernels.layer_cases import EPS, unit
 from tests.kernels.linear_cases import *  # noqa: F403
 from tests.kernels.linear_cases import agrees, formula, layer
+from tests.kernels.quant_cases import *  # noqa: F403
 from tests.kernels.sampling_cases import *  # noqa: F403
 
 pytestmark = pytest.mark.gpu
@@ -282,6 +285,30 @@ def test_linear_full_shapes(rows, inputs, outputs, parts):
     with poisoned():
         y = linear(x, weight, bias, norm=norm, eps=EPS, gated=has["gated"], residual=residual, backend="triton")
     agrees(y, expected, BF16)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype"),
+    ((1, BF16), (1, torch.float16), (2, BF16), (16, torch.float16), (64, BF16), (200, BF16), (300, BF16)),
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "parts"),
+    ((1024, 4096, "norm"), (3072, 1024, "residual"), (4096, 28672, "norm gated"), (14336, 4096, "residual")),
+)
+@pytest.mark.parametrize("form", WEIGHT_FORMATS)
+def test_quant_linear_full_shapes(form, inputs, outputs, parts, rows, dtype):
+    """The products of real models in every format, and every way to compute them: fields that the compiled kernels
+    take apart with instructions of their own equal the plain ones of the reference."""
+    has = {part: part in parts for part in ("bias", "norm", "gated", "residual")}
+    x, weight, bias, norm, residual = layer(GPU, rows, inputs, outputs, dtype, **has)
+    stored = quantise(weight, form)
+    expected = formula(x, stored.dequantise(), bias, norm, has["gated"], residual)
+    with poisoned():
+        y = quant_linear.linear(
+            x, stored, bias, norm=norm, eps=EPS, gated=has["gated"], residual=residual, backend="triton"
+        )
+    agrees(y, expected, dtype)
 
 
 @pytest.mark.parametrize("rows", (1, 4, 8, 16, 48, 80))

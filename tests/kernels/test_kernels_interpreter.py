@@ -10,7 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 HERE = Path(__file__).parent
-MODULES = ("attention_cases", "kv_format_cases", "layer_cases", "linear_cases", "sampling_cases", "interpreted_kernels")
+MODULES = ("attention_cases", "kv_format_cases", "layer_cases", "linear_cases", "quant_cases", "sampling_cases")
+MODULES += ("interpreted_kernels",)
 CASES = [
     node.name
     for module in MODULES

@@ -15,6 +15,7 @@ from tests.kernels.inputs import Target, close, paged_batch, poisoned
 from tests.kernels.kv_format_cases import *  # noqa: F403
 from tests.kernels.layer_cases import *  # noqa: F403
 from tests.kernels.linear_cases import *  # noqa: F403
+from tests.kernels.quant_cases import *  # noqa: F403
 from tests.kernels.sampling_cases import *  # noqa: F403
 
 
@@ -56,7 +57,7 @@ def test_without_triton_only_the_reference_exists():
         "import sys; sys.modules['triton'] = None\n"
         "import torch\n"
         "from kernels import attention, filters, penalties, philox, rmsnorm, rope_kv, sampling\n"
-        "from kernels import silu_mul, skinny, staging\n"
+        "from kernels import quant_linear, silu_mul, skinny, staging\n"
         "assert silu_mul.silu_mul(torch.ones(1, 4)).shape == (1, 2)\n"
         "try: silu_mul.silu_mul(torch.ones(1, 4), backend='triton')\n"
         "except RuntimeError as error: assert 'triton package' in str(error)\n"

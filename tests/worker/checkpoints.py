@@ -67,9 +67,14 @@ LIMITS = SchedulingConfig(pool_blocks=64, block_size=4, max_num_seqs=4, token_bu
 
 
 def worker_for(
-    folder: Path | str, device: str = "cpu", dtype: str = "fp32", kv_dtype: str = "auto", **limits
+    folder: Path | str,
+    device: str = "cpu",
+    dtype: str = "fp32",
+    kv_dtype: str = "auto",
+    quantize: str | None = None,
+    **limits,
 ) -> TorchWorker:
     """A worker on a checkpoint, in fp32 and with small limits unless told otherwise."""
     scheduling = dataclasses.replace(LIMITS, **limits)
-    config = WorkerConfig(model=str(folder), device=device, dtype=dtype, kv_dtype=kv_dtype)
+    config = WorkerConfig(model=str(folder), device=device, dtype=dtype, kv_dtype=kv_dtype, quantize=quantize)
     return TorchWorker(config, scheduling, scheduling.pool_blocks)

@@ -68,7 +68,7 @@ def test_overlapping_kernels_count_once():
     ("files", "expected"),
     [
         (("decode", "prefill", "attention"), "attention"),
-        (("skinny",), "products"),
+        (("skinny", "quant_row", "quant_dot", "dequantise"), "products"),
         (("sampling", "filters", "penalties"), "sampling"),
         (("rmsnorm", "staging", "advance", "silu_mul"), "other kernels"),
     ],
