@@ -12,7 +12,7 @@ from kernels.backend import jit, tl, triton
 
 TARGET_PROGRAMS = 512  # about four for each of a large GPU's multiprocessors
 MIN_SPLIT = 64  # tokens: one tile
-MAX_SPLITS = 32  # more would be merged by one program, one after the other
+MAX_SPLITS = 64
 MAX_COUNTERS = 1 << 16  # of arrivals: one for each row and KV head that is cut
 
 
