@@ -88,7 +88,7 @@ def build_parser() -> Parser:
     serve.set_defaults(run="serve")
     trace = commands.add_parser("trace", help="export a recording")
     trace.add_argument("file", metavar="FILE")
-    trace.add_argument("--to", required=True, choices=("jsonl", "csv", "chrome"))
+    trace.add_argument("--to", required=True, choices=("jsonl", "csv", "chrome", "html"))
     trace.add_argument("--table", choices=("requests", "steps"), default="requests", help="of csv")
     trace.add_argument("--output", default="-", metavar="FILE", help="- is standard output")
     trace.set_defaults(run="trace")

@@ -207,9 +207,11 @@ def trace(args: argparse.Namespace) -> None:
     from engine.trace.chrome import to_chrome
     from engine.trace.export import to_csv, to_jsonl
     from engine.trace.files import load
+    from engine.trace.replay import to_html
 
     records = load(args.file)
-    exporters = {"jsonl": to_jsonl, "csv": lambda records: to_csv(records, args.table), "chrome": to_chrome}
+    tables = {"csv": lambda records: to_csv(records, args.table)}
+    exporters = tables | {"jsonl": to_jsonl, "chrome": to_chrome, "html": to_html}
     report.write(exporters[args.to](records).rstrip("\n"), args.output)
 
 

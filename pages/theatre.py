@@ -5,6 +5,7 @@ The page mounts one component and is done; frames reach it through ``/flightdeck
 
 import streamlit as st
 
+from engine.trace.views import request_of
 from pages.parts.engine_words import patterns
 from pages.parts.page import tab, web_base
 from pages.parts.words import language, sentences
@@ -26,12 +27,20 @@ export default function ({ data, parentElement }) {
 
 theatre = st.components.v2.component("theatre", html='<div class="fd"></div>', js=_JS, isolate_styles=False)
 
-asked = st.query_params.get("step", "")
+
+def _number(name: str) -> int | None:
+    asked = st.query_params.get(name, "")
+    return int(asked) if asked.isdigit() and int(asked) > 0 else None
+
+
 theatre(
     data={
         "base": web_base(),
         "tab": tab(),
-        "step": int(asked) if asked.isdigit() else None,
+        "step": _number("step"),
+        "request": request_of(st.query_params.get("request", "")),
+        "recording": st.query_params.get("recording", ""),
+        "run": _number("run"),
         "present": st.query_params.get("present") == "1",
         "language": language(),
         "words": sentences(language()),

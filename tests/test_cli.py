@@ -52,7 +52,7 @@ def run(*arguments):
         (("generate", "--prompt", "x", "--device", "tpu"), ("device", "cuda:N")),
         (("generate", "--prompt", "x", "--random-weights", "gpt-5"), ("--random-weights", "qwen3-0.6b")),
         (("generate",), ("--prompt",)),
-        (("trace", "x", "--to", "html"), ("--to", "jsonl")),
+        (("trace", "x", "--to", "pdf"), ("--to", "jsonl")),
         ((), ("COMMAND",)),
     ],
 )
@@ -109,6 +109,7 @@ def test_race_prints_json_alone_and_records(tmp_path):
     assert tuple(made["results"]["schedulers"]) == tuple(SCHEDULERS)
     assert "in-flight, repeat 1" in done.stderr
     assert sum(record.event.KIND.name == "RUN" for record in load(record)) == 4  # no warm-up in a recording
+    assert run("trace", record, "--to", "html").stdout.startswith("<!doctype html>")
     table = run("trace", record, "--to", "csv")
     assert len(table.stdout.splitlines()) == 1 + 4 * 6
 

@@ -66,7 +66,7 @@ def _count(state: "State", step: StepView) -> None:
     totals.idle += max(0, state.limit("max_num_seqs") - decode - prefill - padded)
     chunk_tokens = sum(chunk.tokens for chunk in step.chunks)
     preemptions = sum(1 for happening in step.happened if happening.kind == "preempt")
-    state.history.append(StepBar(step.number, decode, chunk_tokens, padded, preemptions, 0.0))
+    state.history.append(StepBar(step.number, decode, chunk_tokens, padded, preemptions, 0.0, *state.head))
 
 
 def on_apply(state: "State", event: Apply) -> None:

@@ -2,21 +2,19 @@
 
 from itertools import islice
 
-import numpy as np
-
 from engine.trace import views
 from engine.trace.events import Cause, Reason
 from engine.trace.explain import explain, reason_text
 from engine.trace.forecast import next_free
 from engine.trace.happenings import event_line
-from engine.trace.pool_view import PoolView
+from engine.trace.pool_cells import pool_cells
 from engine.trace.state import State, scheduling_config
 from engine.trace.timeline import Timeline
-from engine.trace.views import RequestView, RowKind, label
+from engine.trace.views import RequestView, RowKind, StepBar, label
 
 WAITING_SHOWN, FINISHED_SHOWN, LRU_SHOWN, CELLS_SHOWN, TEXT_SHOWN = 40, 8, 32, 4_096, 4_000
 TAIL_SHOWN, TAILS_UP_TO = 24, 16  # last tokens of an answer as text, while few enough rows run to show them
-FREE, USED, CACHED, PADDED = range(4)
+POLICIES = ("batching", "capacity", "preemption", "eviction", "queue_order")
 
 
 def frame(timeline: Timeline, seq: int, selected: int | str | None = None, live_seq: int | None = None) -> dict:
@@ -47,8 +45,8 @@ def frame(timeline: Timeline, seq: int, selected: int | str | None = None, live_
         "finished": _finished(state),
         "finished_total": state.totals.finished + state.totals.aborted,
         "tokens": _tokens(state),
-        "pool": _pool(state),
-        "history": [list(bar) for bar in state.history],
+        "pool": pool_cells(state, CELLS_SHOWN) | {"lru": list(islice(state.pool.free_order(), LRU_SHOWN))},
+        "history": [_bar(bar) for bar in state.history],
         "events": [event_line(state, happening) for happening in state.events],
         "preemption": event_line(state, state.last_preemption) if state.last_preemption else None,
         "marks": [list(mark) for mark in timeline.index.thinned_marks()],
@@ -63,11 +61,11 @@ def _auto(state: State) -> int | None:
 def _run(state: State, provenance: str) -> dict:
     info, limits = state.run, scheduling_config(state.run)
     capped = info.get("config", {}).get("pool_blocks")
-    names = ("batching", "capacity", "pool_blocks", "block_size", "token_budget", "max_num_seqs")
+    sizes = ("pool_blocks", "block_size", "token_budget", "max_num_seqs")
     return {
         "model": info.get("model", ""),
         "device": info.get("device", ""),
-        **{name: limits.get(name) for name in names},
+        **{name: limits.get(name) for name in (*POLICIES, *sizes)},
         "classroom": capped is not None and capped == limits.get("pool_blocks"),
         "provenance": provenance,
         "partial": state.partial,
@@ -91,6 +89,11 @@ def _numbers(state: State, timeline: Timeline) -> dict:
         "host_ms": (state.times.schedule_us + state.times.launch_us + state.times.apply_us) / 1e3,
         "idle_ms": state.times.idle_us / 1e3,
     }
+
+
+def _bar(bar: StepBar) -> list:
+    reason = Reason(bar.reason).name.lower() if bar.head >= 0 else "none"
+    return [*bar[:6], label(bar.head), reason, bar.need, bar.have]
 
 
 def _waiting(state: State, request: int) -> dict:
@@ -175,23 +178,6 @@ def _tokens(state: State) -> dict:
         rows.append(place | {"start": end - count, "count": count, "last": last})
     graph = {"bucket": step.bucket, "eager_reason": step.eager_reason}
     return {"budget": step.budget or state.limit("token_budget"), "used": step.used, "rows": rows, **graph}
-
-
-def _pool(state: State) -> dict:
-    """The pool as columns over its blocks; of a large pool every ``per_cell``-th block stands for its neighbours."""
-    pool = state.pool
-    refs, hashed, owner = (np.frombuffer(column, kind)[1:] for column, kind in _columns(pool))
-    look = np.where(refs > 0, USED, np.where(hashed, CACHED, FREE))
-    padded = [view for view in (state.requests[request] for request in state.running) if view.has_ended]
-    look[[block - 1 for view in padded for block in view.blocks]] = PADDED
-    owner = np.where(look == FREE, -1, owner)
-    every = -(-pool.size // CELLS_SHOWN) or 1
-    cells = {"owner": owner[::every].tolist(), "state": look[::every].tolist(), "refs": refs[::every].tolist()}
-    return cells | {"per_cell": every, "lru": list(islice(pool.free_order(), LRU_SHOWN))}
-
-
-def _columns(pool: PoolView) -> tuple:
-    return (pool.refs, np.int32), (pool.hashed, np.bool_), (pool.owner, np.int32)
 
 
 def _selected(state: State, request: int) -> dict:

@@ -93,8 +93,12 @@ class Timeline:
 
     def __iter__(self) -> Iterator[Record]:
         """The records that are kept, oldest first, as of now."""
+        return self.records_after(-1)
+
+    def records_after(self, seq: int) -> Iterator[Record]:
+        """The kept records behind the record ``seq``, oldest first, as of now."""
         with self._lock:
-            kept = list(self._data)
+            kept = self._data[bisect_right(self._seqs, seq) :]
         return (decode(memoryview(data))[0] for data in kept)
 
     def __len__(self) -> int:

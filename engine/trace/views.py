@@ -16,6 +16,16 @@ def label(request: int) -> str:
     return chr(ord("A") + request % 26) + (str(request // 26) if request >= 26 else "")
 
 
+def request_of(text: str) -> int | None:
+    """The request that a label (``R7``) or a number (``199``) names; None when it is neither."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    letter, round_ = text[:1].upper(), text[1:]
+    if not ("A" <= letter <= "Z" and (not round_ or (round_.isascii() and round_.isdigit()))):
+        return None
+    return ord(letter) - ord("A") + 26 * int(round_ or 0)
+
+
 @dataclass(slots=True)
 class RequestView:
     """One request as the trace knows it. Times are engine ns, -1 until they happened.
@@ -108,7 +118,10 @@ class Happening(NamedTuple):
 
 
 class StepBar(NamedTuple):
-    """One bar of the history: rows and tokens of a step. ``ms`` is 0 until its results arrived."""
+    """One bar of the history: rows and tokens of a step. ``ms`` is 0 until its results arrived.
+
+    ``head`` is the request that was stopped at the head of the queue (-1: none), for ``reason`` (``need``, ``have``).
+    """
 
     step: int
     decode: int
@@ -116,6 +129,10 @@ class StepBar(NamedTuple):
     padded: int
     preemptions: int
     ms: float
+    head: int = -1
+    reason: int = 0
+    need: int = 0
+    have: int = 0
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from pages.parts.desk import Desk
 from pages.parts.guard import refusal
+from pages.parts.panels import panel_routes
 from pages.parts.recordings import MAX_UPLOAD
 
 FRAME_S = 0.1
@@ -104,6 +105,7 @@ def routes(desk: Desk) -> list[Route]:
         Route("/flightdeck/recording", answers.save, methods=["GET"]),
         Route("/flightdeck/recording", answers.upload, methods=["POST"]),
         Route("/flightdeck/web/{name}", _web_file),
+        *panel_routes(desk.look_at, desk.recordings),
     ]
 
 

@@ -13,7 +13,7 @@ from engine.trace.files import load, save
 from engine.trace.timeline import Timeline, split_runs
 
 SHIPPED = Path(__file__).resolve().parents[2] / "lessons" / "recordings"
-KEPT = 16  # runs, over all tabs
+KEPT = 32  # runs, over all tabs, simulated ones among them
 MAX_UPLOAD = 16 * 2**20  # bytes, compressed
 
 
@@ -39,7 +39,7 @@ class Recordings:
         """Open a recording of this tree. Raises ``ValueError``."""
         if file not in self.shipped():
             raise ValueError(f"no recording {file!r} in this tree")
-        return self._keep(file, split_runs(load(self._folder / file)))
+        return self._keep(file, split_runs(load(self._folder / file))) | {"file": file}
 
     def open_bytes(self, title: str, data: bytes) -> dict:
         """Open what a visitor sent. Raises ``ValueError`` for anything that is no recording."""
@@ -47,6 +47,12 @@ class Recordings:
             return self._keep(title, split_runs(load(io.BytesIO(data))))
         except (LookupError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"{title} is no recording that can be read ({error})") from error
+
+    def keep_simulated(self, title: str, runs: dict[str, Timeline]) -> dict:
+        """Keep simulated runs by side; as an opened recording, where each run names its ``side``."""
+        opened = self._keep(title, list(runs.values()))
+        sides = [run | {"side": side} for side, run in zip(runs, opened["runs"])]
+        return opened | {"runs": sides, "simulated": True}
 
     def _keep(self, title: str, runs: list[Timeline]) -> dict:
         """Keep the runs; returns what the page shows: a title, where it was made, and the runs to choose from."""

@@ -4,7 +4,17 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.theatre_page import behind, drawings, hand_over, press, start_demo, step, wait_beyond, wait_for_step
+from tests.browser.theatre_page import (
+    CELLS,
+    behind,
+    drawings,
+    hand_over,
+    press,
+    start_demo,
+    step,
+    wait_beyond,
+    wait_for_step,
+)
 
 MARK = """() => {
   const kept = document.querySelectorAll('.fd canvas, .fd-waiting, .fd-text');
@@ -25,9 +35,9 @@ def test_first_run_moves_and_updates_in_place(visit) -> None:
         page.wait_for_selector(f".fd-event[data-kind={kind}]")
     expect(page.locator(".fd-preemption")).to_contain_text("tokens to recompute")
     expect(page.locator(".fd-behind")).to_have_text("live, in slow motion")
-    assert page.locator("[data-mark]").count() == 6
+    assert page.locator("[data-mark]").count() == 7
     assert re.search(r"step \d+: \d+ running", page.locator(".fd-summary").inner_text())
-    expect(page.locator(".fd-badge")).to_have_text("Measured")
+    expect(page.locator(".fd-top .fd-badge")).to_have_text("Measured")
     hand_over(page)
 
 
@@ -117,13 +127,77 @@ def test_a_recording_replays_and_the_engine_is_left_alone(visit) -> None:
     page.locator(".fd-prompt-bar").get_by_role("button", name="open recording").click()
     page.get_by_label("A file of your own").set_input_files(saved.value.path())
     page.wait_for_selector(".fd-recording:not([hidden])")
-    expect(page.locator(".fd-badge")).to_have_text("Recorded")
+    expect(page.locator(".fd-top .fd-badge")).to_have_text("Recorded")
     wait_beyond(page, 3)
     page.get_by_text("Self-checks").click()
     expect(page.locator(".fd-check[data-ok=true]").first).to_be_visible()
     assert page.locator(".fd-check[data-ok=false]").count() == 0
     page.get_by_role("button", name="back to the engine").click()
-    expect(page.locator(".fd-badge")).to_have_text("Measured")
+    expect(page.locator(".fd-top .fd-badge")).to_have_text("Measured")
+
+
+def test_the_log_leads_to_a_step_and_a_link_leads_there_again(visit) -> None:
+    """Guards "look at this": a line of the log moves the view, and the copied link opens the same step and request."""
+    page = visit("/theatre?step=60", permissions=["clipboard-read", "clipboard-write"])
+    wait_for_step(page, 60)
+    press(page, "/")
+    expect(page.get_by_label("Search for a request")).to_be_focused()
+    for other in ("admit", "evict", "finish", "prefix hit"):
+        page.locator(".fd-filters button").filter(has_text=other).click()
+    line = page.locator(".fd-log-lines .fd-event[data-kind=preempt]").first
+    where, who = int(line.get_attribute("data-step")), int(line.get_attribute("data-id"))
+    expect(page.locator(".fd-log-lines .fd-event:not([data-kind=preempt])")).to_have_count(0)
+    line.click()
+    wait_for_step(page, where)
+    expect(page.locator(".fd-request h2").first).to_contain_text(f"Request {chr(65 + who)}")
+    page.get_by_label("Search for a request").fill(chr(65 + who))
+    expect(page.locator(".fd-log .fd-chip")).to_have_count(1)
+    page.get_by_role("button", name="copy link").click()
+    expect(page.get_by_role("button", name="copied")).to_be_visible()
+    link = page.evaluate("navigator.clipboard.readText()")
+    again = visit(link[link.index("/theatre") :])
+    wait_for_step(again, where)
+    expect(again.locator(".fd-request h2").first).to_contain_text(f"Request {chr(65 + who)}")
+
+
+def test_a_linked_recording_its_tree_and_what_if(visit) -> None:
+    """Guards the microscope on a recording: tree, questions with both sides, and the way into the simulated run."""
+    page = visit("/theatre?recording=demo.fdtrace&step=96&request=K")
+    wait_for_step(page, 96)
+    expect(page.locator(".fd-request h2").first).to_contain_text("Request K")
+    before = drawings(page)[1]
+    page.get_by_text("Prefix tree").click()
+    page.locator(".fd-node").nth(1).click()
+    expect(page.locator(".fd-node").nth(1)).to_have_attribute("aria-pressed", "true")
+    assert drawings(page)[1] != before
+    page.get_by_text("What if?").click()
+    page.get_by_role("button", name="10 % larger").click()
+    expect(page.locator(".fd-answer th .fd-badge")).to_have_text(["Recorded", "Simulated", "Simulated"])
+    expect(page.locator(".fd-parting")).to_contain_text("step 96")
+    page.locator(".fd-parting").get_by_role("button", name="watch").last.click()
+    expect(page.locator(".fd-top .fd-badge")).to_have_text("Simulated")
+    wait_for_step(page, 96)
+    expect(page.locator(".fd-recording")).to_contain_text("10 % larger")
+
+
+def test_the_replay_page_opens_alone_and_its_slider_moves_the_picture(visit) -> None:
+    """Guards the file that a class takes home: no server, no error, keys and slider, both languages."""
+    page = visit("/theatre?recording=demo.fdtrace&step=5")
+    wait_for_step(page, 5)
+    with page.expect_download() as saved:
+        page.get_by_text("save as page").click()
+    page.goto(saved.value.path().rename(saved.value.path().with_suffix(".html")).as_uri())
+    expect(page.locator(".badge")).to_have_text("Recorded")
+    seen = [page.evaluate(CELLS.replace(".fd canvas", "canvas"))]
+    page.get_by_label("Step shown").fill("95")
+    expect(page.locator(".place")).to_contain_text("step 96 of 388")
+    expect(page.locator(".events [data-now=true]")).to_contain_text("preempted K")
+    seen.append(page.evaluate(CELLS.replace(".fd canvas", "canvas")))
+    assert all(one != other for one, other in zip(*seen))
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator(".place")).to_contain_text("step 106 of 388")
+    page.get_by_role("button", name="中文").click()
+    expect(page.locator(".place")).to_contain_text("第 106 步")
 
 
 def test_light_dark_and_chinese(visit) -> None:

@@ -4,6 +4,7 @@ import time
 from dataclasses import asdict
 
 from engine.trace.checks import checks
+from engine.trace.timeline import Timeline
 from pages.parts.recordings import Recordings, as_file
 from tests.pages.sample_frames import SampleRun
 
@@ -39,6 +40,10 @@ class SampleDesk:
     def frame(self, selected: str, step: int = 1, seq: int = 0, recording: str = "") -> dict | None:
         """The frame at a step."""
         return self.run.frame(step, _chosen(selected), self.live) if step <= self.live else None
+
+    def look_at(self, recording: str) -> Timeline | None:
+        """An opened recording; the toy run has no records."""
+        return self.recordings.run(recording)
 
     def checks(self, recording: str) -> list[dict] | None:
         """The self-checks of an opened recording; the toy run has none."""

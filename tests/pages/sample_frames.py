@@ -139,7 +139,15 @@ class SampleRun:
     def _bar(self, step: int) -> list:
         draw = random.Random(step)
         prefill = draw.randrange(8, self.budget - self.rows) if draw.random() < 0.3 else 0
-        return [step, draw.randrange(4, self.rows + 1), prefill, 0, int(step % 36 == 0), 3 + draw.random() * 3]
+        return [
+            step,
+            draw.randrange(4, self.rows + 1),
+            prefill,
+            0,
+            int(step % 36 == 0),
+            3 + draw.random() * 3,
+            *_reason(step),
+        ]
 
     def _events(self, step: int) -> list[dict]:
         at = {"step": step, "id": 4, "label": "E", "need": 1, "have": 0}
@@ -169,6 +177,11 @@ class SampleRun:
             "cached": 16,
             "preemptions": 0,
         }
+
+
+def _reason(step: int) -> list:
+    """What stopped the head at a step: nothing at first, then rows, then blocks."""
+    return [["", "none", 0, 0], ["I", "max_num_seqs", 1, 8], ["I", "no_free_blocks", 5, 2]][min(2, step // 60)]
 
 
 def _label(request: int) -> str:

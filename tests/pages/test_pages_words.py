@@ -10,8 +10,11 @@ from test_pages_sources import one_long_answer
 from engine.errors import OutOfMemory
 from engine.spawn import death
 from engine.trace.checks import checks
+from engine.trace.event_log import GROUPS
 from engine.trace.events import Reason
+from engine.trace.frame import POLICIES
 from engine.trace.views import STATE_NAMES
+from engine.workload.questions import QUESTIONS
 from pages.parts.engine_words import said_in
 from pages.parts.words import LANGUAGES, catalogue, sentences
 
@@ -23,6 +26,11 @@ BY_NAME = {  # ids that the canvas builds from a value of the frame
     "cause": ("length", "eos", "stop", "abort", "error", "refused"),
     "event": ("preempt", "evict", "admit", "resume", "hit", "finish", "abort", "refuse", "pause", "resume_cmd"),
     "badge": ("Measured", "Computed", "Simulated", "Recorded", "Schematic"),
+    "why": [reason.name.lower() for reason in Reason if Reason.NONE < reason < Reason.TOO_LONG],
+    "log": GROUPS,
+    "policy": POLICIES,
+    "whatif": (*(f"ask_{question}" for question in QUESTIONS), "before", "after"),
+    "recording": [f"simulated_{question}" for question in QUESTIONS],
     "request": ("in_prefill", "in_decode", "in_padded", "in_sat_out"),
     "tokens": ("prefill", "decode", "padded"),
     "check": [check.id for check in checks(one_long_answer(3))],

@@ -17,7 +17,8 @@ from tests.trace.trace_script import Script, admit, arrive, prefill, step
 KEYS = {
     "": "seq step t_s live_seq live_step first_step behind_steps run paused numbers waiting waiting_total running "
     "finished finished_total tokens pool history events marks selected",
-    "run": "model device batching capacity pool_blocks block_size token_budget max_num_seqs classroom provenance",
+    "run": "model device batching capacity preemption eviction queue_order pool_blocks block_size token_budget "
+    "max_num_seqs classroom provenance",
     "numbers": "tokens_per_s blocks_used blocks_total blocks_cached preemptions evictions finished waiting running "
     "step_ms",
     "waiting": "id name label state prompt num_tokens computed_lost max_tokens reason need have text",
@@ -169,6 +170,14 @@ def test_what_happened_is_told_with_numbers():
         "freed": 2,
     }  # fmt: skip
     assert made["history"][-1][:5] == [2, 0, 4, 0, 1]
+
+
+def test_each_bar_says_what_stopped_the_head_then():
+    """The band under the bars must keep the reason of each step, not show the last one for all."""
+    script = waiting_behind(Reason.NO_FREE_BLOCKS, 5, 2).at(3, step(), Apply(3, [0], [9]))
+    script.at(4, step(head=1, head_reason=Reason.MAX_NUM_SEQS, head_need=1, head_have=2), Apply(4, [0], [9]))
+    told = [bar[6:] for bar in frame(script.timeline, 99)["history"]]
+    assert told == [["", "none", 0, 0], ["B", "no_free_blocks", 5, 2], ["", "none", 0, 0], ["B", "max_num_seqs", 1, 2]]
 
 
 def test_labels():

@@ -43,20 +43,34 @@ export class Cursor {
     else this.feed.show();
   }
 
+  // A step and a request in it; a negative id leaves the request as it is.
+  jump(step, id) {
+    this.stopReplay();
+    if (id >= 0) this.store.set({ selected: id });
+    this.goto(step);
+  }
+
   live() {
     this.stopReplay();
     if (this.store.state.follow) return;
-    const left = this.recording ? { recording: null, frame: null, selected: null } : {};
+    const left = this.recording ? { recording: null, frame: null, selected: null, marked: [] } : {};
     this.store.set({ follow: true, wanted: null, ...left });
     this.feed.refresh();
   }
 
-  // Shows a run of an opened recording from its first step, as it was.
-  watch(opened, at = opened.runs.length - 1) {
+  // Shows a run of an opened recording as it was: at one step, or from its first step on.
+  watch(opened, at = opened.runs.length - 1, step = null, selected = null) {
+    this.stopReplay();
     const { name, first_step: first } = opened.runs[at];
-    this.store.set({ recording: { name, opened, at }, follow: false, wanted: first, frame: null, selected: null });
+    const place = { follow: false, wanted: step ?? first, frame: null, selected, marked: [] };
+    this.store.set({ recording: { name, opened, at }, ...place });
     this.feed.refresh();
-    this.replay();
+    if (step === null) this.replay();
+  }
+
+  // Opens a recording of this tree; null, with the reason in the notice, when there is none of that name.
+  openShipped(file) {
+    return this.command("open", { file });
   }
 
   move(steps) {

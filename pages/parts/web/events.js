@@ -3,7 +3,7 @@
 import { el, keyed, setHidden, setText } from "./dom.js";
 import { isEnglish, t } from "./words.js";
 
-const GLYPHS = {
+export const GLYPHS = {
   preempt: "▼",
   evict: "✕",
   admit: "＋",
@@ -35,7 +35,7 @@ function joined(events) {
 }
 
 // A key for each line that stays while the line does; two equal things in one step are told apart by their count.
-function withKeys(lines) {
+export function withKeys(lines) {
   const seen = new Map();
   return lines.map((event) => {
     const name = `${event.since} ${event.kind} ${event.id}`;

@@ -38,7 +38,7 @@ export class Feed {
 
   // Another run: what was chosen in the last one means nothing here.
   begin() {
-    this.store.set({ frame: null, selected: null, follow: true, wanted: null });
+    this.store.set({ frame: null, selected: null, marked: [], follow: true, wanted: null });
     this.open();
   }
 

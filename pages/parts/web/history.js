@@ -2,6 +2,7 @@
 
 import { el } from "./dom.js";
 import { pattern, themeInks } from "./ink.js";
+import { reasonBand } from "./reasons.js";
 import { FONT, roomy, Surface } from "./surface.js";
 import { t } from "./words.js";
 
@@ -10,11 +11,13 @@ const SHOWN = 120;
 
 export function historyBars(cursor) {
   const surface = new Surface(t("history.name"));
+  const why = reasonBand(cursor);
   const node = el(
     "section",
     { class: "fd-card fd-history" },
     el("h2", {}, t("history.title"), " ", el("small", {}, t("history.caption"))),
     el("div", { class: "fd-box" }, surface.node),
+    el("div", { class: "fd-box fd-why-band" }, why.surface.node),
   );
   let bars = [];
   const under = (event) => bars[Math.floor((surface.place(event)[0] * SHOWN) / surface.width)];
@@ -34,8 +37,9 @@ export function historyBars(cursor) {
       t("history.summary", { steps: bars.length, decode: total(1), prefill: total(2), preemptions: total(4) }),
     );
     draw(surface, frame, themeInks(node));
+    why.render(frame, node);
   }
-  return { node, render, surface };
+  return { node, render, surface, surfaces: [surface, why.surface] };
 }
 
 function draw(surface, frame, ink) {

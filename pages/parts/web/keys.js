@@ -1,8 +1,8 @@
-// Keyboard: Space pause, arrows one step, Shift+arrows ten, Home and End, L follow live, ? help.
+// Keyboard: Space pause, arrows one step, Shift+arrows ten, Home and End, L follow live, / search the log, ? help.
 
 const inField = (target) => target.closest("input:not([type=range]), textarea, select, [contenteditable=true]");
 
-export function bindKeys(cursor, help) {
+export function bindKeys(cursor, help, search) {
   const act = {
     ArrowLeft: (event) => cursor.move(event.shiftKey ? -10 : -1),
     ArrowRight: (event) => (event.shiftKey ? cursor.move(10) : cursor.forward()),
@@ -10,6 +10,7 @@ export function bindKeys(cursor, help) {
     End: () => cursor.goto(cursor.last),
     l: () => cursor.live(),
     L: () => cursor.live(),
+    "/": search,
     "?": () => (help.open ? help.close() : help.showModal()),
     " ": () => cursor.toggle(),
   };

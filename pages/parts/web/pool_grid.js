@@ -6,6 +6,7 @@ import { FONT, roomy, roundBox, Surface } from "./surface.js";
 import { t } from "./words.js";
 
 const [FREE, USED, CACHED] = [0, 1, 2]; // frame.pool.state; 3: held by a padded row
+const NEXT = 8; // blocks whose turn is shown
 
 export function poolGrid(cursor) {
   const surface = new Surface(t("pool.name"));
@@ -36,7 +37,7 @@ export function poolGrid(cursor) {
   for (const id of ["used", "cached", "free", "shared"])
     legend.append(el("span", { class: `fd-key fd-key-${id}` }), t(`pool.key_${id}`), " ");
 
-  function render({ frame }) {
+  function render({ frame, marked }) {
     if (!frame) return;
     drawn = frame.pool;
     const { blocks_used: used, blocks_total: total, blocks_cached: cached } = frame.numbers;
@@ -44,23 +45,24 @@ export function poolGrid(cursor) {
     surface.describe(t("pool.summary", { used, cached, free: total - used - cached, total }));
     grid = layout(surface.node.parentElement.clientWidth, total, 144 * roomy(surface.node));
     const pen = surface.begin(grid.height);
-    if (pen) drawCells(pen, surface, frame, grid, themeInks(node));
+    if (pen) drawCells(pen, surface, frame, marked, grid, themeInks(node));
   }
   return { node, render, surface };
 }
 
 // As few lines as fit: big cells with letters for a classroom pool, a fine mosaic for thousands of blocks.
 function layout(width, total, room) {
-  const across = total <= 64 ? 16 : total <= 128 ? 32 : Math.ceil(Math.sqrt((total * width) / room));
+  const across = total <= 80 ? 16 : total <= 128 ? 32 : Math.ceil(Math.sqrt((total * width) / room));
   const lines = Math.ceil(total / across);
   const w = width / across;
   const h = total <= 128 ? Math.min(60, room / lines) : Math.min(w, Math.max(3, room / lines));
   return { across, w, h, height: Math.ceil(lines * h) + 2 };
 }
 
-function drawCells(pen, surface, frame, grid, ink) {
-  const mine = new Set(frame.selected?.table ?? []);
-  const next = new Map(frame.pool.lru.slice(0, 4).map((block, place) => [block, place + 1]));
+// The blocks of the selected request are outlined, or those that were chosen in the prefix tree.
+function drawCells(pen, surface, frame, marked, grid, ink) {
+  const mine = new Set(marked.length ? marked : (frame.selected?.table ?? []));
+  const next = new Map(frame.pool.lru.slice(0, NEXT).map((block, place) => [block, place + 1]));
   const gap = grid.w > 10 ? 4 : grid.w > 5 ? 1 : 0.5;
   frame.pool.owner.forEach((owner, at) => {
     const [x, y] = [(at % grid.across) * grid.w + gap / 2, Math.floor(at / grid.across) * grid.h + gap / 2];
@@ -94,7 +96,20 @@ function drawCell(pen, surface, cell, ink) {
   } else if (state !== FREE) pen.fillRect(x, y, w, h);
   if (cell.refs > 1) inner(pen, x, y, w, h, big ? inkOn(owner) : ink.ink);
   if (cell.mine) outline(pen, x, y, w, h, ink.ink, big);
+  if (cell.next && state === CACHED) cross(pen, x, y, Math.min(7, w / 2), ink.bad);
   if (big) cellLetters(pen, cell, ink);
+}
+
+// Loses its content soon: a cross in the corner.
+function cross(pen, x, y, size, stroke) {
+  pen.strokeStyle = stroke;
+  pen.lineWidth = 1.8;
+  pen.beginPath();
+  pen.moveTo(x + 2, y + 2);
+  pen.lineTo(x + 2 + size, y + 2 + size);
+  pen.moveTo(x + 2 + size, y + 2);
+  pen.lineTo(x + 2, y + 2 + size);
+  pen.stroke();
 }
 
 // Shared by several requests: a second border inside the first.

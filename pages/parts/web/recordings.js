@@ -1,7 +1,7 @@
 // A recording instead of the engine: choose one of this tree or a file of your own, see where it was made, leave again.
 
 import { el, setHidden, setText } from "./dom.js";
-import { number, t } from "./words.js";
+import { language, number, t } from "./words.js";
 
 // The dialog behind "open recording".
 export function recordingDialog(cursor) {
@@ -14,7 +14,7 @@ export function recordingDialog(cursor) {
   const dialog = el("dialog", { class: "fd-opening", "aria-label": t("recording.open") }, ...parts, list, own, trouble, close);
 
   const take = (answer) => (answer ? (dialog.close(), cursor.watch(answer)) : setText(trouble, cursor.store.state.notice));
-  const choose = (name) => cursor.command("open", { file: name }).then(take);
+  const choose = (name) => cursor.openShipped(name).then(take);
 
   async function bring() {
     if (!file.files.length) return;
@@ -46,8 +46,9 @@ export function recordingLine(cursor) {
     setHidden(node, !recording);
     if (!recording || (opened === recording.opened && runs.selectedIndex === recording.at)) return;
     opened = recording.opened;
-    setText(words, t("recording.shown", opened));
-    const option = (run) => el("option", {}, t("recording.run_option", { batching: run.batching, n: number(run.steps) }));
+    setText(words, t(opened.simulated ? `recording.simulated_${opened.title}` : "recording.shown", opened));
+    const name = (run) => (run.side ? t(`whatif.${run.side}`) : run.batching);
+    const option = (run) => el("option", {}, t("recording.run_option", { batching: name(run), n: number(run.steps) }));
     runs.replaceChildren(...opened.runs.map(option));
     runs.selectedIndex = recording.at;
     setHidden(runs, opened.runs.length < 2);
@@ -55,14 +56,18 @@ export function recordingLine(cursor) {
   return { node, render };
 }
 
-// The two buttons beside the prompt.
+// The buttons beside the prompt: the run as a recording and as a page of its own, and opening one.
 export function recordingButtons(cursor, dialog) {
   const save = el("a", { class: "fd-button", title: t("recording.save_title"), download: "flightdeck.fdtrace" }, t("recording.save"));
+  const saving = { class: "fd-button fd-page", title: t("replay.save_title"), download: "flightdeck.html" };
+  const page = el("a", saving, t("replay.save"));
   const open = el("button", { type: "button", class: "fd-button", title: t("recording.what"), onclick: dialog.show }, t("recording.open"));
 
   function render({ frame, recording }) {
     setHidden(save, !frame || Boolean(recording));
     save.href = `${cursor.base}recording`;
+    setHidden(page, !frame);
+    page.href = `${cursor.base}replay?${new URLSearchParams({ recording: cursor.recording, lang: language() })}`;
   }
-  return { nodes: [save, open], render };
+  return { nodes: [save, page, open], render };
 }

@@ -1,7 +1,7 @@
 // Right column: the selected request. Why it stands where it stands, its block table, the text being written.
 
 import { el, setHidden, setText } from "./dom.js";
-import { colour, inkOn } from "./ink.js";
+import { colour, inkOn, label } from "./ink.js";
 import { reasonWords } from "./queues.js";
 import { isEnglish, said, t } from "./words.js";
 
@@ -34,7 +34,8 @@ export function requestPanel(cursor) {
   );
   const [who, standing] = [el("span"), el("small")];
   const title = el("h2", {}, who, standing, el("span", { class: "fd-actions" }, abort, auto));
-  const node = el(
+  const absent = el("p", { class: "fd-dim" });
+  const panel = el(
     "div",
     { class: "fd-request" },
     title,
@@ -45,11 +46,15 @@ export function requestPanel(cursor) {
     textTitle,
     text,
   );
+  const node = el("div", {}, absent, panel);
   let shown = null;
 
+  // A link may name a request that comes later, or never.
   function render(state) {
     const request = state.frame?.selected;
-    setHidden(node, !request);
+    setHidden(panel, !request);
+    setHidden(absent, Boolean(request) || !state.frame || state.selected === null);
+    if (state.selected !== null) setText(absent, t("request.absent", { label: label(state.selected) }));
     if (!request) return;
     shown = request.id;
     setText(who, t("request.title", { label: request.label }));

@@ -11,6 +11,7 @@ export class Store {
       follow: true,
       wanted: null, // the step that an untied viewer asked for
       selected: null, // the request the viewer chose; null: the page chooses
+      marked: [], // blocks outlined in the pool, chosen in the prefix tree
       replaying: false,
       recording: null, // {name, opened, at}: a recording is shown, and not the engine
       own: "", // name of the request that this tab submitted, until it is seen

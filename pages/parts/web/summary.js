@@ -5,10 +5,12 @@ import { eventWords } from "./events.js";
 import { reasonWords } from "./queues.js";
 import { t } from "./words.js";
 
+const POLICIES = ["batching", "capacity", "preemption", "eviction", "queue_order"];
 const QUIET_MS = 2000; // a reader's voice is not interrupted more often while the view runs
 
 export function summary() {
   const line = el("p", { class: "fd-summary", "aria-hidden": "true" });
+  const policies = el("p", { class: "fd-policies" });
   const voice = el("p", { class: "fd-unseen", "aria-live": "polite" });
   const body = el("div", { class: "fd-tables" });
   const details = el("details", { class: "fd-card fd-details" }, el("summary", {}, t("tables.title")), body);
@@ -21,12 +23,13 @@ export function summary() {
     const { frame, follow, engine } = now;
     if (!frame) return;
     setText(line, sentence(frame));
+    setText(policies, policyWords(frame.run));
     if (follow && !engine.paused && performance.now() - last < QUIET_MS) return;
     last = performance.now();
     setText(voice, line.textContent);
     if (details.open) fillTables(body, frame);
   }
-  return { line, voice, details, render };
+  return { line, policies, voice, details, render };
 }
 
 function sentence(frame) {
@@ -35,6 +38,12 @@ function sentence(frame) {
   const head = frame.waiting[0];
   const words = t("summary.line", { step: frame.step, running: running.length, waiting: frame.waiting_total, free });
   return head ? `${words} ${t("summary.head", { label: head.label, why: reasonWords(head, frame) })}` : words;
+}
+
+// Which policies decided this run: batching, capacity, who loses its blocks, whose content goes, who waits first.
+function policyWords(run) {
+  const named = POLICIES.filter((name) => run[name]).map((name) => t("policy.is", { name: t(`policy.${name}`), value: run[name] }));
+  return named.join(" · ");
 }
 
 function fillTables(body, frame) {

@@ -55,12 +55,15 @@ export class Surface {
 
 // How much taller than its least height a drawing may be, so that the whole Theatre fills the window and no more.
 const HEADER = 66; // the navigation above the Theatre
-const FIXED = 330; // headings, first line, transport
+const FIXED = 364; // headings, first line, reasons, transport
+const GAP = 8; // between cards
 const LEAST = 380; // the three drawings at their least height
 
 export function roomy(node) {
   const zoom = node.currentCSSZoom || 1;
-  return Math.max(0.85, Math.min(2, ((innerHeight - HEADER) / zoom - FIXED) / LEAST));
+  const line = node.closest(".fd")?.querySelector(".fd-recording")?.offsetHeight; // what is shown, above the drawings
+  const fixed = FIXED + (line ? line + GAP : 0);
+  return Math.max(0.85, Math.min(2, ((innerHeight - HEADER) / zoom - fixed) / LEAST));
 }
 
 export function roundBox(pen, x, y, w, h, radius) {

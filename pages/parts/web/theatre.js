@@ -4,6 +4,7 @@ import { promptBar, statusLine, welcome } from "./console.js";
 import { Cursor } from "./cursor.js";
 import { el, setHidden } from "./dom.js";
 import { eventPanel } from "./events.js";
+import { eventLog } from "./log.js";
 import { Feed } from "./feed.js";
 import { historyBars } from "./history.js";
 import { isDark } from "./ink.js";
@@ -18,7 +19,9 @@ import { Store } from "./store.js";
 import { summary } from "./summary.js";
 import { tokenGrid } from "./token_grid.js";
 import { topline } from "./topline.js";
+import { prefixTree } from "./tree.js";
 import { helpDialog, transport } from "./transport.js";
+import { whatIf } from "./what_if.js";
 import { useWords } from "./words.js";
 
 const PRESENTER_ZOOM = 1.3; // for a projector
@@ -40,6 +43,7 @@ function assemble(root, cursor) {
   const [tokens, pool, history] = [tokenGrid(cursor), poolGrid(cursor), historyBars(cursor)];
   const [request, preemption, events] = [requestPanel(cursor), preemptionCard(cursor), eventPanel(cursor)];
   const [bar, prompt, words, checks] = [transport(cursor, help), promptBar(cursor, dialog), summary(), checkRow(cursor)];
+  const panels = [eventLog(cursor), prefixTree(cursor), whatIf(cursor)];
   const stage = el(
     "div",
     { class: "fd-stage" },
@@ -55,18 +59,21 @@ function assemble(root, cursor) {
     stage,
     el("div", { class: "fd-foot" }, bar.node, prompt.node),
     words.line,
+    words.policies,
     words.voice,
+    ...panels.map((panel) => panel.node),
     checks.node,
     words.details,
     help,
     dialog.node,
   );
-  const surfaces = [tokens, pool, history, bar].map((part) => part.surface);
+  const surfaces = [tokens, pool, history, bar].flatMap((part) => part.surfaces ?? part.surface);
   return {
     views: [
       ...[top, status, recorded, hello, lists, tokens, pool, history],
-      ...[request, preemption, events, bar, prompt, words, checks],
+      ...[request, preemption, events, bar, prompt, words, checks, ...panels],
     ],
+    panels,
     surfaces,
     stage,
     bar,
@@ -74,7 +81,19 @@ function assemble(root, cursor) {
   };
 }
 
-// Called by the page's component once the element exists. `data`: base, tab, step, present, language, words.
+// A link says where to look: a step and a request of the engine's run, or of a recording of this tree.
+async function lookAt(cursor, { step, request, recording, run }) {
+  if (recording) {
+    const opened = await cursor.openShipped(recording);
+    if (opened) return cursor.watch(opened, Math.min(run ?? opened.runs.length, opened.runs.length) - 1, step, request);
+  }
+  if (request !== null) cursor.store.set({ selected: request });
+  if (step) cursor.store.set({ follow: false, wanted: step });
+  return cursor.feed.refresh();
+}
+
+// Called by the page's component once the element exists. `data`: base, tab, step, request, recording, run, present,
+// language, words.
 export async function mount(root, data) {
   const base = data.base;
   await styled(base);
@@ -83,7 +102,7 @@ export async function mount(root, data) {
   const feed = new Feed(store, base, data.tab);
   const cursor = new Cursor(store, feed, base, data.tab);
   const parts = assemble(root, cursor);
-  const unbind = bindKeys(cursor, parts.help);
+  const unbind = bindKeys(cursor, parts.help, parts.panels[0].search);
   const theme = () => (root.dataset.theme = isDark(root) ? "dark" : "light");
   store.subscribe((state) => {
     theme();
@@ -100,9 +119,8 @@ export async function mount(root, data) {
   root.addEventListener("click", (event) => event.detail && event.target.closest("button")?.blur()); // Space stays "pause"
   theme();
   if (data.present) root.style.zoom = PRESENTER_ZOOM;
-  if (data.step) store.set({ follow: false, wanted: data.step });
   store.set({});
-  feed.refresh();
+  lookAt(cursor, data);
   return {
     destroy() {
       clearInterval(clock);
@@ -110,7 +128,7 @@ export async function mount(root, data) {
       removeEventListener("pagehide", leave);
       unbind();
       for (const surface of parts.surfaces) surface.close();
-      for (const part of [cursor, feed]) part.destroy();
+      for (const part of [cursor, feed, ...parts.panels]) part.destroy?.();
       store.close();
     },
   };

@@ -4,9 +4,11 @@ import { el, setHidden, setText } from "./dom.js";
 import { triangle } from "./history.js";
 import { icon, setIcon } from "./icons.js";
 import { themeInks } from "./ink.js";
+import { copyLink, linkTo } from "./link.js";
 import { Surface } from "./surface.js";
 import { number, t } from "./words.js";
 
+const COPIED_MS = 2000;
 const PACES = [2, 10, 30, 0]; // steps a second; 0: as fast as it goes
 
 export function transport(cursor, help) {
@@ -35,7 +37,13 @@ export function transport(cursor, help) {
   const surface = new Surface(t("transport.marks"));
   surface.node.setAttribute("aria-hidden", "true");
   const behind = el("span", { class: "fd-behind" });
-  const link = el("a", { class: "fd-link", title: t("transport.link_title") }, t("transport.link"));
+  const linking = { type: "button", class: "fd-button fd-link", title: t("transport.link_title"), onclick: copy };
+  const link = el("button", linking, t("transport.link"));
+  async function copy() {
+    if (!(await copyLink(cursor))) return;
+    setText(link, t("transport.copied"));
+    setTimeout(() => setText(link, t("transport.link")), COPIED_MS);
+  }
   const ask = el(
     "button",
     { type: "button", class: "fd-button fd-help", "aria-label": t("transport.help"), onclick: () => help.showModal() },
@@ -72,14 +80,13 @@ export function transport(cursor, help) {
     live.setAttribute("aria-pressed", String(follow));
     const drives = follow && !cursor.idle;
     setPaceOf(pace, drives ? engine.pace : cursor.pace, drives && !mine);
-    setHidden(link, follow || Boolean(recording));
+    setHidden(link, !frame || linkTo(cursor) === null);
     setText(live.lastElementChild, t(recording ? "transport.to_engine" : "transport.live"));
     if (!frame) return;
     range.min = cursor.first;
     range.max = cursor.last;
     range.value = cursor.step;
     range.setAttribute("aria-valuetext", t("transport.at", { step: cursor.step, last: cursor.last }));
-    link.href = `?step=${cursor.step}`;
     const steps = cursor.last - frame.step;
     const place = recording ? t("transport.at", { step: cursor.step, last: cursor.last }) : t("transport.behind", { n: number(steps) });
     setText(behind, follow ? t(`transport.${following(engine, cursor)}`) : place);
@@ -147,6 +154,7 @@ export function helpDialog() {
         row(["⇧ ←", "⇧ →"], "help.ten"),
         row(["Home", "End"], "help.ends"),
         row(["L"], "help.live"),
+        row(["/"], "help.search"),
         row(["?"], "help.help"),
       ),
     ),

@@ -1,18 +1,20 @@
 // Sentences come from the catalogue (pages/parts/catalogue), sent by the page in the reader's language.
 
 let catalogue = {};
-let language = "en";
+let spoken = "en";
 let patterns = [];
 
 // `known`: pairs of an English sentence of the engine, with {fields}, and the same in the reader's language.
-export function useWords(words, spoken, known = []) {
+export function useWords(words, language, known = []) {
   catalogue = words;
-  language = spoken;
+  spoken = language;
   patterns = known.map(([english, there]) => [asPattern(english), there]);
 }
 
+export const language = () => spoken;
+
 // Sentences with numbers of the frame are made anew from the catalogue for readers of other languages.
-export const isEnglish = () => language === "en";
+export const isEnglish = () => spoken === "en";
 
 // t("needs", {need: 5}) fills {need}. An unknown id shows itself, so that a missing word is seen and not silent.
 export function t(id, values = {}) {
