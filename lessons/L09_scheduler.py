@@ -159,6 +159,21 @@ kit.predict(
 # %%
 kit.reveal("who", str(min(3, len(chosen["admitted"]))))
 kit.reveal("why", chosen["reason"])
+alike = sum(admitted_by_rule(step, size, watermark) == step["admitted"] for step in steps)
+kit.reconcile(
+    "rule",
+    (
+        kit.Row(
+            say("rule.step", "requests admitted in this step"),
+            len(admitted_by_rule(chosen, size, watermark)),
+            len(chosen["admitted"]),
+            "",
+        ),
+        kit.Row(say("rule.run", "steps of the run that the rule decides as the engine did"), len(steps), alike, ""),
+    ),
+    observed=run.origin,
+    theory=kit.Origin("Computed", "first come, first served; rows, tokens, blocks above the watermark"),
+)
 WHY = {
     "max_num_seqs": say(
         "answer.rows", "a row: {need} would be needed, there are {have}", need=chosen["need"], have=chosen["have"]

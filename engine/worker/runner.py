@@ -170,7 +170,18 @@ class TorchWorker:
             backend: "reference": the plain twin of every kernel; None: the kernels that serve.
             kv_dtype: of that pool; None: as the one that serves.
         """
-        backend = backend or self.backend
+        h, _ = self._prefilled(token_ids, backend or self.backend, kv_dtype or self.spec.kv_dtype)
+        return self.model.head(h[first:], backend or self.backend).float()
+
+    @torch.inference_mode()
+    def keys_and_values(self, token_ids: list[int]) -> tuple[Tensor, Tensor]:
+        """Keys (rotated) and values of one sequence as the model computes them, each fp32 ``[layers, Hkv, T, D]``."""
+        _, cache = self._prefilled(token_ids, self.backend, self.spec.dtype)
+        keys, values = cache.data[:, :, 1:].transpose(2, 3).flatten(3, 4)[..., : len(token_ids), :].float()
+        return keys, values
+
+    def _prefilled(self, token_ids: list[int], backend: str, kv_dtype: torch.dtype) -> tuple[Tensor, KVCache]:
+        """Hidden states ``[T, hidden]`` of one sequence, and the pool of its own that it went through."""
         count, size = len(token_ids), self.scheduling.block_size
         blocks = -(-count // size)
         own = replace(self.scheduling, max_num_seqs=1, max_model_len=count)
@@ -181,9 +192,8 @@ class TorchWorker:
         rows.write_tables(rows.grow(step))
         inbox.send(0, step, shape, NO_CHANGES)
         batch = rows.expand(inbox.entries(shape), blocks)
-        spec = replace(self.spec, kv_dtype=kv_dtype or self.spec.kv_dtype)
-        h = self.model.forward(batch, KVCache(spec, blocks, size, self.device))
-        return self.model.head(h[first:], backend).float()
+        cache = KVCache(replace(self.spec, kv_dtype=kv_dtype), blocks, size, self.device)
+        return self.model.forward(batch, cache), cache
 
     @contextmanager
     def eagerly(self) -> Iterator[None]:

@@ -51,10 +51,14 @@ def quantised_decode_cases(device: str) -> Iterator[Case]:
     shapes = [(64, 16, 1024), (64, 16, 4096), (64, 16, 8192), (64, 32, 4096)] if device == "cuda" else [(4, 4, 64)]
     for kv_dtype in formats_of(device):
         for rows, q_heads, context in shapes:
-            yield _quantised_decode_case(rows, (q_heads, 8 if device == "cuda" else 2), context, kv_dtype, device)
+            yield quantised_decode_case(rows, (q_heads, 8 if device == "cuda" else 2), context, kv_dtype, device)
 
 
-def _quantised_decode_case(rows: int, heads: tuple[int, int], context: int, kv_dtype: torch.dtype, device: str) -> Case:
+def quantised_decode_case(rows: int, heads: tuple[int, int], context: int, kv_dtype: torch.dtype, device: str) -> Case:
+    """Decode attention of ``rows`` rows with ``heads`` (query, KV), each behind ``context`` tokens.
+
+    Its peer ``"bf16 cache"`` reads the same contexts from a bf16 pool.
+    """
     q_heads, kv_heads = heads
     table = (torch.randperm(rows * context // BLOCK_SIZE, device=device).int() + 1).view(rows, -1)
     plain = list(random(2, table.numel() + 1, kv_heads, BLOCK_SIZE, HEAD_DIM, device=device))

@@ -11,6 +11,7 @@ from torch import Tensor
 from engine.config import EngineConfig, SchedulingConfig, WorkerConfig
 from engine.loading import LoadedModel, load_model
 from engine.provenance import device_name
+from engine.worker.checkpoint import KV_DTYPES
 from engine.workload.calibrate import calibrate
 from engine.workload.drive import Progress, silent
 from engine.workload.kernel_bench import time_calls
@@ -86,7 +87,12 @@ def _operations(device: str, kind: torch.dtype) -> Sequence[tuple[str, list[Call
 
 
 def decode_sweep(
-    random_weights: str | None, rows: Sequence[int], contexts: Sequence[int], progress: Progress = silent
+    random_weights: str | None,
+    rows: Sequence[int],
+    contexts: Sequence[int],
+    progress: Progress = silent,
+    kv_dtype: str = "auto",
+    eager: bool = True,
 ) -> dict:
     """A decode step of the engine over ``rows`` x ``contexts``, in CUDA graphs and without, beside its floor.
 
@@ -94,35 +100,39 @@ def decode_sweep(
 
     Args:
         random_weights: shape of a model without a checkpoint; None: the bundled model.
+        kv_dtype: of the pool.
+        eager: also time each step without graphs.
 
     Returns:
-        ``device``, ``model`` (``weight_bytes``, ``kv_bytes`` of a token, ``layers``), ``machine`` (``bandwidth``,
-        ``flops``, ``launch_s``, that in a graph where there are graphs) and ``entries``: those of ``latency``, and
-        ``weights_ms`` and ``kv_ms``, the floors of reading the weights and the KV cache.
+        ``device``, ``backend``, ``model`` (``weight_bytes``, ``kv_bytes`` of a token, ``layers``, ``kv_dtype``),
+        ``machine`` (``bandwidth``, ``flops``, ``launch_s``, that in a graph where there are graphs) and ``entries``:
+        those of ``latency``, and ``weights_ms`` and ``kv_ms``, the floors of reading the weights and the KV cache.
     """
-    config = _config(random_weights, max(rows), max(contexts) + ANSWER)
+    config = sweep_config(random_weights, max(rows), max(contexts) + ANSWER, kv_dtype)
     model = load_model(config, (), lambda what, done: progress(what, 0.2 * done))
     try:
-        return _swept(model, rows, contexts, progress)
+        return _swept(model, rows, contexts, progress, eager)
     finally:
         model.close()
 
 
-def _config(random_weights: str | None, rows: int, longest: int) -> EngineConfig:
+def sweep_config(random_weights: str | None, rows: int, longest: int, kv_dtype: str = "auto") -> EngineConfig:
+    """An engine whose pool holds ``rows`` requests of ``longest`` tokens, all at once."""
     blocks = rows * -(-longest // 16) + 1
     scheduling = SchedulingConfig(
         max_num_seqs=rows, token_budget=max(2048, rows), max_model_len=longest, prefix_cache=False
     )
-    return EngineConfig(scheduling, WorkerConfig(random_weights=random_weights), pool_blocks=blocks)
+    worker = WorkerConfig(random_weights=random_weights, kv_dtype=kv_dtype)
+    return EngineConfig(scheduling, worker, pool_blocks=blocks)
 
 
-def _swept(model: LoadedModel, rows: Sequence[int], contexts: Sequence[int], progress: Progress) -> dict:
+def _swept(model: LoadedModel, rows: Sequence[int], contexts: Sequence[int], progress: Progress, eager: bool) -> dict:
     worker = model.worker
     ceilings, shape = (
         calibrate(str(worker.device), str(worker.spec.dtype).removeprefix("torch.")),
         shape_of(worker.spec),
     )
-    machine, eagerly = ceilings.machine, worker.eagerly if worker.graphs else None
+    machine, eagerly = ceilings.machine, worker.eagerly if eager and worker.graphs else None
     entries: list[dict] = []
     for place, context in enumerate(contexts):
 
@@ -136,10 +146,21 @@ def _swept(model: LoadedModel, rows: Sequence[int], contexts: Sequence[int], pro
     launch = ceilings.launch_graph_s or ceilings.launch_eager_s
     return {
         "device": device_name(worker.device),
-        "model": {"weight_bytes": shape.streamed_bytes, "kv_bytes": shape.kv_bytes, "layers": shape.layers},
+        "backend": worker.backend,
+        "model": {
+            "weight_bytes": shape.streamed_bytes,
+            "kv_bytes": shape.kv_bytes,
+            "layers": shape.layers,
+            "kv_dtype": kv_name(worker.spec.kv_dtype),
+        },
         "machine": {"bandwidth": machine.bandwidth, "flops": machine.flops, "launch_s": launch},
         "entries": entries,
     }
+
+
+def kv_name(dtype: torch.dtype) -> str:
+    """A KV dtype as the command line calls it."""
+    return next(name for name, known in KV_DTYPES.items() if known == dtype)
 
 
 def _random(sizes: tuple[int, ...], device: str, kind: torch.dtype) -> Tensor:

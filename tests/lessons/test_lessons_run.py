@@ -34,7 +34,7 @@ def test_a_lesson_keeps_the_cell_contract(found: Lesson) -> None:
 def test_questions_come_before_what_they_ask_for(found: Lesson) -> None:
     """Guards the lock: what settles a prediction is computed in a later cell, and it is settled in the end."""
     run = finished(found.id)
-    assert run.items.index(run.of(Question)[0]) < run.items.index(run.of(Experiment)[0])
+    assert run.items.index(run.of(Question)[0]) < run.items.index(run.of(Reconciled)[0])
     for question in run.of(Question):
         assert run.stage.answer(question).observed is not None, question.id
 

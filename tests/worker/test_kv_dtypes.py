@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from engine.config import WorkerConfig
+from engine.config import SchedulingConfig, WorkerConfig
 from engine.errors import InvalidRequest
 from engine.request import SamplingParams
 from engine.scheduling.kv_cache_manager import KVCacheManager
@@ -128,6 +128,7 @@ def test_prefixes_of_other_kv_dtypes_are_other_prefixes(checkpoint):
     hashes = set()
     for identity in identities:
         request = make_request(0, range(12), 1)
-        KVCacheManager(4, 4, True, identity).find_hits(request)
+        config = SchedulingConfig(pool_blocks=4, block_size=4, kv_identity=identity)
+        KVCacheManager(config).find_hits(request)
         hashes.add(request.block_hashes[0])
     assert len(hashes) == 3
