@@ -1,5 +1,5 @@
-"""The command line: ``python -m engine COMMAND``. Parses and reports errors; ``engine.commands`` and
-``engine.study_commands`` do the work.
+"""The command line: ``python -m engine COMMAND``. Parses and reports errors; ``engine.commands``,
+``engine.device_commands`` and ``engine.study_commands`` do the work.
 
 Bad input: one line on standard error and exit 2. A failure: one line and exit 1. Results go to standard output,
 progress and logs to standard error.
@@ -150,10 +150,14 @@ def _add_benches(benches: argparse._SubParsersAction, common: argparse.ArgumentP
     )
     kernels.add_argument("--device", default="auto")
     kernels.add_argument("--json", metavar="FILE", help="results as JSON; - is standard output")
-    kernels.set_defaults(run="bench_kernels")
+    kernels.set_defaults(commands="engine.device_commands", run="bench_kernels")
+    machine = benches.add_parser("machine", help="bandwidth, matmul peak by format, what a launch costs")
+    machine.add_argument("--device", default="auto")
+    machine.add_argument("--json", metavar="FILE", help="results as JSON; - is standard output")
+    machine.set_defaults(commands="engine.device_commands", run="bench_machine")
     host = benches.add_parser("host", help="cost of a step on the host; no GPU")
     host.add_argument("--json", metavar="FILE", help="results as JSON; - is standard output")
-    host.set_defaults(run="bench_host")
+    host.set_defaults(commands="engine.device_commands", run="bench_host")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

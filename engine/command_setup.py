@@ -2,16 +2,16 @@
 
 import argparse
 import os
-import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from engine.config import EngineConfig, SchedulingConfig, WorkerConfig
 from engine.engine import Engine
 from engine.errors import InvalidRequest
 from engine.loading import LoadedModel, load_model
-from engine.provenance import provenance
+from engine.provenance import device_name, provenance
 from engine.trace.files import FileSink
 from engine.trace.recorder import Sink
 from engine.trace.timed_steps import TimedStep
@@ -44,7 +44,9 @@ class Session:
         self.model: LoadedModel | None = load_model(config, (), self.progress)
         self.sinks: tuple[Sink, ...] = (FileSink(args.record),) if args.record else ()
         self.device = str(self.model.worker.device)
-        self.meta = {"device": _device_name(self.device)} | provenance() | {"config": self.model.config.to_dict()}
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        self.meta = {"device": device_name(self.device), "date": date} | provenance()
+        self.meta |= {"config": self.model.config.to_dict()}
 
     def make_engine(self, overrides: Mapping[str, object], sinks: Sequence[Sink]) -> Engine:
         """A fresh engine on the loaded model."""
@@ -199,12 +201,3 @@ def on_cuda(device: str) -> bool:
     import torch
 
     return torch.cuda.is_available()
-
-
-def _device_name(device: str) -> str:
-    """What the hardware calls itself."""
-    if device.startswith("cuda"):
-        import torch
-
-        return torch.cuda.get_device_name(device)
-    return f"CPU {platform.processor() or platform.machine()}"

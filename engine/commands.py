@@ -4,26 +4,26 @@ The engine runs in this process, without the app: what is measured is the engine
 """
 
 import argparse
-from datetime import UTC, datetime
 from typing import get_args
 
 from engine.answers import Delta
 from engine.command_setup import Session, bench_config, live_config, on_cuda, race_config, session, workload_of
 from engine.config import Quantize
 from engine.errors import InvalidRequest
-from engine.provenance import device_name, provenance
 from engine.request import SamplingParams
-from engine.workload import bench, host, lengths, quant_report, report, study_tables
+from engine.workload import bench, lengths, quant_report, report, study_tables
 from engine.workload.check import check, drawn
 from engine.workload.contestants import TRANSFORMERS, Contestants, contestants, race_settings, race_url
 from engine.workload.drive import FAIR, drive
+from engine.workload.http_stream import server_at
 from engine.workload.items import Workload, fit
 from engine.workload.kv_accuracy import kv_accuracy
 from engine.workload.ladder import ladder
 from engine.workload.latency import latency
 from engine.workload.mixed import mixed_items, mixed_step
 from engine.workload.race_spec import RaceSpec, prepared, run_race
-from engine.workload.stages import beside, stages
+from engine.workload.remote import ask
+from engine.workload.stages import beside, eight_bit_stage, stages
 from engine.workload.tables import latency_tables, mixed_table, stages_table, throughput_tables
 from engine.workload.waterfall import waterfall
 
@@ -67,6 +67,8 @@ def bench_race(args: argparse.Namespace) -> None:
     """Race the four schedulers over the same requests."""
     spec = RaceSpec(args.requests, args.rows, args.length_spread, args.seed, args.repeats).validate()
     others = contestants(args.contestants, args.remote)
+    for url in others.urls:
+        ask(server_at(url, args.remote))  # before the race takes its time
     with session(args, race_config(args)) as run:
         results = run_race(run.model, spec, run.progress, run.sinks)
         workload = spec.workload(run.model.limits.vocab_size)
@@ -132,9 +134,10 @@ def bench_stages(args: argparse.Namespace) -> None:
         worker = run.model.worker
         eagerly = worker.eagerly if worker.graphs else None
         entries = stages(run.make_engine, workload.items, run.logits, eagerly, run.progress)
+        own_kv = not worker.spec.kv_has_scales
         peer = _peer(run, workload, run.model.config.scheduling.max_num_seqs, args.compare_seconds)
         first = {"stage": "transformers", "output_throughput": peer["output_throughput"], "agreed": None, "kl": None}
-        entries = beside([first, *entries])
+        entries = beside([first, *entries, *([_eight_bit(args, workload)] if own_kv else [])])
         run.finish(entries, workload.describe(), [stages_table(entries)])
 
 
@@ -157,42 +160,6 @@ def bench_quantize(args: argparse.Namespace) -> None:
             results |= {"weight_bytes": size, "dense_bytes": dense.model.worker.spec.weight_bytes}
         results |= {"format": args.quantize, "worst": max(errors.values()), "layers": quant_report.by_layer(errors)}
         run.finish(results, workload.describe(), quant_report.tables(results))
-
-
-def bench_host(args: argparse.Namespace) -> None:
-    """What a step costs the host against rows, waiting requests and blocks. No model, no device."""
-    progress = report.ProgressBar()
-    results = host.host_costs(progress=progress)
-    progress.close()
-    if args.json:
-        report.write(report.document({"device": "none"} | provenance(), results), args.json)
-    if args.json != "-":
-        report.write("\n\n".join(report.host_tables(results)), "-")
-
-
-def bench_kernels(args: argparse.Namespace) -> None:
-    """Check and time the fused kernels. No model."""
-    import torch
-
-    from engine.workload.kernel_bench import kernel_bench
-
-    device = args.device if args.device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    progress = report.ProgressBar()
-    if args.tune:
-        from engine.workload import kernel_tune
-
-        tuned = kernel_tune.table(kernel_tune.tune(args.tune, device, progress))
-        progress.close()
-        return report.write(tuned, "-")
-    entries, ceilings = kernel_bench(device, args.kernel, progress)
-    progress.close()
-    if args.json:
-        date = datetime.now(UTC).isoformat(timespec="seconds")
-        meta = {"device": device_name(device), "date": date} | provenance()
-        meta |= {"config": {"ceilings": ceilings.to_dict()}}
-        report.write(report.document(meta, entries), args.json)
-    if args.json != "-":
-        report.write("\n\n".join(report.kernel_tables(entries, ceilings.to_dict())), "-")
 
 
 def serve(args: argparse.Namespace) -> None:
@@ -225,6 +192,13 @@ def _beside_race(args: argparse.Namespace, run: Session, spec: RaceSpec, others:
     if others.transformers:
         found[TRANSFORMERS] = _peer(run, workload, spec.rows, PEER_SECONDS)
     return found
+
+
+def _eight_bit(args: argparse.Namespace, workload: Workload) -> dict:
+    """The last stage: the model once more, with an int8 pool."""
+    again = argparse.Namespace(**vars(args) | {"kv_dtype": "int8", "record": None})
+    with session(again, bench_config(again, workload)) as run:
+        return eight_bit_stage(run.make_engine, workload.items, run.kv_logits, run.progress)
 
 
 def _beside_limit(run: Session, workload: Workload, measured: bench.Measured) -> dict:

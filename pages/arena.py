@@ -8,7 +8,7 @@ import streamlit as st
 
 from engine.workload.race_spec import RaceSpec
 from engine.workload.verdict import miss
-from pages.parts.arena import board, prediction
+from pages.parts.arena import board, contestants, prediction
 from pages.parts.arena.component import draw
 from pages.parts.arena.job import Race, race_desk
 from pages.parts.arena.numbers import roughly, times
@@ -36,6 +36,7 @@ def main() -> None:
         mine = race is not None and (race.running or _shows_mine())
         _question(race if mine else None, race.spec if mine else spec)
     _stage(mine)
+    contestants.draw(spec)
 
 
 def _head() -> RaceSpec:

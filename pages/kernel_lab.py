@@ -1,15 +1,24 @@
-"""The Kernel Lab: the engine's kernels under their roofs, what fusing saves, attention tile by tile, and the source.
+"""The Kernel Lab: the engine's kernels under their roofs, what fusing saves, attention tile by tile, 8-bit keys, values
+and weights, the engine stage by stage, and the source.
 
 Without a GPU it shows the recorded run; the tile stepper, the interpreter and the compiler work anywhere.
 """
 
 import streamlit as st
 
-from pages.parts.kernel_lab import measure, sections, source, tiles
+from pages.parts.kernel_lab import engine_stages, kv_quant, sections, source, tiles, weight_quant
 from pages.parts.page import kept
 from pages.parts.words import t
 
-SECTIONS = ("roofline", "fusion", "tiles", "source")
+SECTIONS = {
+    "roofline": sections.roofline,
+    "fusion": sections.fusion,
+    "tiles": tiles.draw,
+    "kv": kv_quant.draw,
+    "weights": weight_quant.draw,
+    "stages": engine_stages.draw,
+    "source": source.draw,
+}
 
 
 def main() -> None:
@@ -20,20 +29,16 @@ def main() -> None:
     title.html(
         f"<h1 style='font-size:22px;padding:0;margin:0'>{t('kernel_lab.title')}</h1><div>{t('kernel_lab.sub')}</div>"
     )
-    if chosen in ("roofline", "fusion"):
-        run = measure.choose()
-        (sections.roofline if chosen == "roofline" else sections.fusion)(run)
-    else:
-        (tiles if chosen == "tiles" else source).draw()
+    SECTIONS[chosen]()
 
 
 def _section() -> str:
     """Which section is shown: ``?part=`` of the address at first, then the reader's choice."""
     asked = st.query_params.get("part")
-    kept("kernel_lab_part", asked if asked in SECTIONS else SECTIONS[0])
+    kept("kernel_lab_part", asked if asked in SECTIONS else "roofline")
     return st.segmented_control(
         t("kernel_lab.part"),
-        SECTIONS,
+        list(SECTIONS),
         key="kernel_lab_part",
         format_func=lambda name: t(f"kernel_lab.part.{name}"),
         required=True,

@@ -105,7 +105,7 @@ def test_race_prints_json_alone_and_records(tmp_path):
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
     assert made.keys() == {"meta", "results"} and made["results"]["tokens_identical"]
-    assert made["meta"].keys() == {"device", "driver", "versions", "commit", "config"}
+    assert made["meta"].keys() == {"device", "date", "driver", "versions", "commit", "config"}
     assert tuple(made["results"]["schedulers"]) == tuple(SCHEDULERS)
     assert "in-flight, repeat 1" in done.stderr
     assert sum(record.event.KIND.name == "RUN" for record in load(record)) == 4  # no warm-up in a recording
@@ -231,15 +231,26 @@ def test_mixed_finds_the_steps_of_decodes_and_one_chunk(tmp_path):
     assert (entry["decodes"], entry["chunk"]) == (3, 16) and entry["steps"] >= 10 and entry["context"] > 20
 
 
+def test_the_machine_is_measured_by_format(tmp_path):
+    """Guards `bench machine`: every ceiling is there, with the device and the date that make it worth keeping."""
+    where = tmp_path / "out.json"
+    done = run("bench", "machine", "--device", "cpu", "--json", where)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(where.read_text())
+    assert document["results"]["matmul_flops"]["float32"] > 0 and document["results"]["launch_graph_s"] == 0
+    assert document["meta"]["device"] and document["meta"]["date"]
+
+
 def test_stages_stand_on_the_same_requests(tmp_path):
     """Guards `bench stages`: transformers first, a stage that the device lacks is left out, ratios multiply up."""
     where = tmp_path / "out.json"
     done = run("bench", "stages", *TINY, "--requests", 4, "--rows", 2, "--json", where)
     assert done.returncode == 0, done.stderr
     entries = json.loads(where.read_text())["results"]
-    names = ["transformers", "fused kernels", "in-flight batching", "one step in flight"]
+    names = ["transformers", "fused kernels", "in-flight batching", "one step in flight", "int8 KV"]
     assert [entry["stage"] for entry in entries] == names
-    assert all(entry["agreed"] == 1 for entry in entries[1:])
+    assert all(entry["agreed"] == 1 for entry in entries[1:-1]) and 0.5 < entries[-1]["agreed"] <= 1
+    assert entries[-1]["kl"] > max(entry["kl"] for entry in entries[1:-1])
     assert entries[-1]["times_first"] == pytest.approx(math.prod(entry["times_before"] for entry in entries))
 
 

@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from engine.workload.drive import Progress, silent
 from engine.workload.limits import Machine
 
 REPEATS = 7
 LAUNCHES = 1000  # in a row, each waiting for the one before
+DTYPES = ("float32", "bfloat16", "float16")  # of products; a CPU is asked about the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,20 @@ def calibrate(device: str, dtype: str) -> Calibration:
     """
     copy, read = _bandwidths(device)
     return Calibration(copy, read, _matmul_rate(device, dtype), *_launch_seconds(device))
+
+
+def machine_limits(device: str, progress: Progress = silent) -> dict:
+    """What ``calibrate`` measures, with the matmul peak of every format: ``matmul_flops`` is dtype -> FLOP/s."""
+    progress("bandwidth", 0.0)
+    copy, read = _bandwidths(device)
+    peaks = {}
+    for dtype in DTYPES if _is_cuda(device) else DTYPES[:1]:
+        progress(f"products in {dtype}", 0.3)
+        peaks[dtype] = _matmul_rate(device, dtype)
+    progress("launches", 0.8)
+    eager, graph = _launch_seconds(device)
+    found = Calibration(copy, read, max(peaks.values()), eager, graph)
+    return found.to_dict() | {"matmul_flops": peaks}
 
 
 def _bandwidths(device: str) -> tuple[float, float]:

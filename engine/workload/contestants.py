@@ -4,7 +4,7 @@ In-flight batching throughout. The two capacity policies have a pool of half the
 the same; chunks share a small budget with the decodes, whole prompts have the race's own budget.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import InvalidRequest
@@ -19,6 +19,7 @@ from engine.workload.studies import peak_blocks
 
 CHUNK = 16  # tokens that a step may compute besides one for each row
 SETTINGS = ("max-utilization", "guaranteed-no-evict", "chunked", "whole")
+IN_FLIGHT = "in-flight"  # the race's own run, which the others stand beside
 TRANSFORMERS = "transformers"  # ``generate`` on static batches: plain PyTorch
 
 
@@ -76,3 +77,24 @@ def race_url(
     served = ask(server)
     workload = fitted(spec.workload(vocab_size), served, vocab_size)
     return {"model": served.model} | drive_url(server, workload, served.model, spec.rows, progress)
+
+
+def compared(results: Mapping) -> list[dict]:
+    """The contestants of a race's results beside its in-flight run, fastest first.
+
+    Returns:
+        For each ``name``, ``kind`` (ours, transformers or server), ``output_throughput``, ``times`` in-flight's,
+        latencies (None where nobody saw them), ``preemptions``, ``capped`` (stopped at its time limit) and ``failed``.
+    """
+    own = results["schedulers"]["in_flight"]
+    found = {IN_FLIGHT: own} | results["contestants"]
+    lines = [_line(name, one, own["output_throughput"]) for name, one in found.items()]
+    return sorted(lines, key=lambda line: -line["output_throughput"])
+
+
+def _line(name: str, one: Mapping, own: float) -> dict:
+    kind = TRANSFORMERS if name == TRANSFORMERS else "server" if "://" in name else "ours"
+    rate = one["output_throughput"]
+    figures = {figure: one.get(figure) for figure in ("median_ttft_ms", "p99_itl_ms", "preemptions")}
+    flags = {"capped": one.get("capped", False), "failed": one.get("failed", 0)}
+    return {"name": name, "kind": kind, "output_throughput": rate, "times": rate / own} | figures | flags

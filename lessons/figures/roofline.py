@@ -19,6 +19,7 @@ MARKS = {  # kernel: colour in light, in dark, symbol
     "decode": ("#A6508A", "#E0A0C6", "triangle-up"),
     "prefill": ("#8A6D00", "#F0E442", "star"),
     "linear": ("#5B52B8", "#A9A2F2", "pentagon"),
+    "quant": ("#B34700", "#FFB380", "cross"),
     "sample": ("#667085", "#B6BECB", "hexagon"),
 }
 WORDS = {

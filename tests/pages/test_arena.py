@@ -1,6 +1,7 @@
 """The Arena without a browser: a recording on the first visit, the lock, the null result, the words of each figure."""
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from engine.config import EngineConfig, SchedulingConfig, WorkerConfig
 from engine.loading import load_model
 from engine.workload.race import SCHEDULERS
 from engine.workload.race_spec import RaceSpec, run_race
-from pages.parts.arena import board
+from pages.parts.arena import board, contestants
 from pages.parts.arena.job import Cancelled, Race, Stage, race_desk
 from pages.parts.arena.numbers import times
+from pages.parts.kernel_lab.jobs import jobs
 from pages.parts.session import session
 
 PAGES = Path(__file__).resolve().parents[2] / "pages"
@@ -38,9 +40,11 @@ def races() -> dict[float, Race]:
 def app() -> Iterator[AppTest]:
     """The Arena on a server where nothing was run."""
     race_desk().race = None
+    jobs().forget()
     made = AppTest.from_file(str(PAGES / "main.py"), default_timeout=60).run()
     yield made.switch_page(str(PAGES / "arena.py")).run()
     race_desk().race = None
+    jobs().forget()
     session().stop()
 
 
@@ -175,3 +179,35 @@ def test_progress_only_grows() -> None:
             seen.append(race.stage.done)
     assert seen == sorted(seen) and seen[-1] < 1
     assert race.stage.scheduler == "in_flight" and race.stage.words == "repeat 1"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [("http://example.com", "another one together with --remote"), ("127.0.0.1:8000", "url: http://127.0.0.1:8000")],
+)
+def test_a_wrong_url_is_one_line_at_once(app: AppTest, url: str, said: str) -> None:
+    """Guards other machines: none is asked before the reader says so; and a race that would end with a traceback."""
+    app.text_input(key="arena_others_url").set_value(url).run()
+    app.button(key="arena_others_run").click().run()
+    assert said in app.error[0].value and jobs().get(contestants.JOB) is None
+
+
+def test_other_contestants_race_in_a_process_of_their_own(app: AppTest) -> None:
+    """Guards the expander: a real race of the chosen ones, bars, words and a table that name each."""
+    module = contestants._module(RaceSpec(requests=4, rows=2), ["whole"], False)
+    job = jobs().start(contestants.JOB, (*module[:3], "--random-weights", "tiny", *module[3:]))
+    while job.running:
+        time.sleep(0.1)
+    assert not job.error, job.error
+    app.run()
+    assert not app.exception and len(app.dataframe) == 1 and len(app.get("plotly_chart")) == 1
+    assert any("prompts whole" in each.value and "x in-flight" in each.value for each in app.markdown)
+
+
+def test_a_server_that_is_not_there_is_said(app: AppTest) -> None:
+    """Guards the wait: nobody races for a minute to learn that the URL leads nowhere."""
+    job = jobs().start(contestants.JOB, contestants._module(SPEC, ["http://127.0.0.1:1"], False))
+    while job.running:
+        time.sleep(0.1)
+    assert job.output is None and not any("static" in line for line in job.lines)
+    assert "nothing answers at http://127.0.0.1:1" in app.run().error[0].value

@@ -34,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A reader who measured nothing, and a tree without recordings."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr(runs, "RECORDED", tmp_path / "kernels.json")
+    monkeypatch.setattr(runs, "RECORDINGS", tmp_path)
     monkeypatch.setattr(store, "RECORDED", tmp_path / "claims.json")
     return tmp_path
 
@@ -216,7 +216,7 @@ def test_the_estimators_stand_beside_the_measured_truth(app: AppTest) -> None:
     page = _open(app, part="estimators")
     assert sum("Not measured yet" in each.value for each in page.caption) == 2
     _measured("race")
-    runs.RECORDED.write_text(json.dumps(sample_run()))
+    (runs.RECORDINGS / "kernels.json").write_text(json.dumps(sample_run()))
     page = _run(page)
     assert "Measured" in _html(page) and "INVENTED GPU" in _html(page)
     assert any("gains 2.10x over static" in each.value for each in page.markdown)

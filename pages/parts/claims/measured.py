@@ -14,9 +14,9 @@ ROWS = 8  # of a race that an experiment may read
 def sources() -> Sources:
     """Every document there is, by name; the reader's own before a recorded one."""
     found = store.sources(store.RECORDED, "Recorded")
-    if (recorded := runs.recorded()) is not None:
+    if (recorded := runs.KERNELS.recorded()) is not None:
         found["kernels"] = _kernels(recorded)
-    if (own := runs.own()) is not None and not of_references(own.document):
+    if (own := runs.KERNELS.own()) is not None and not of_references(own.document):
         found["kernels"] = _kernels(own)
     return found | store.sources(store.own_path(runs.device_name()), "Measured") | _arena()
 

@@ -13,7 +13,7 @@ from lessons.audit.report import Entry, needs_of
 from pages.parts.claims.measured import is_own
 from pages.parts.kernel_lab import runs
 from pages.parts.kernel_lab.jobs import Job, jobs
-from pages.parts.kernel_lab.measure import NAME as KERNELS
+from pages.parts.kernel_lab.measure import KERNELS
 from pages.parts.session import session
 
 LOOK_S = 0.1  # between two looks at the child
@@ -90,14 +90,14 @@ class Queue:
 
 
 def _job_name(name: str) -> str:
-    return KERNELS if name == "kernels" else f"claims {name}"
+    return KERNELS.job if name == "kernels" else f"claims {name}"
 
 
 def _start(name: str) -> Job:
-    device = "cuda" if runs.has_gpu() else "cpu"
     if name == "kernels":
-        module, then = ("engine", "bench", "kernels", "--device", device, "--json", "-"), runs.keep
+        module, then = KERNELS.module(), KERNELS.shelf.keep
     else:
+        device = "cuda" if runs.has_gpu() else "cpu"
         path = store.own_path(runs.device_name())
         module, then = ("lessons.audit", name, "--device", device), lambda text: store.keep(path, name, text)
     return jobs().start(_job_name(name), module, within=_alone, then=then)

@@ -7,16 +7,23 @@ from engine.workload.kernel_ledger import ceilings, of_references, unplaced
 from lessons.figures.fusion import fusion_figure, fusion_summary, fusion_table
 from lessons.figures.roofline import quantity, roofline_figure, roofline_summary, roofline_table, size_figure
 from pages.parts.badge import badge
+from pages.parts.kernel_lab import calibration, measure
 from pages.parts.kernel_lab.runs import Run
 from pages.parts.kernel_lab.show import figure, figure_words, table, theme
 from pages.parts.words import t
 
 
-def roofline(run: Run | None) -> None:
-    """Three roofs, a mark for each kernel and shape, hollow marks for its peers."""
+def roofline() -> None:
+    """Three roofs, a mark for each kernel and shape, hollow marks for its peers; below, this machine alone."""
+    run = measure.choose(measure.KERNELS)
     if run is None:
         st.markdown(t("kernel_lab.roof_empty"))
-        return
+    else:
+        _under_roofs(run)
+    calibration.draw()
+
+
+def _under_roofs(run: Run) -> None:
     words, document = figure_words(), run.document
     _say_references(run)
     _ceilings(run)
@@ -54,8 +61,9 @@ def _ceilings(run: Run) -> None:
         column.metric(t(f"kernel_lab.ceiling.{name}"), value, help=t(f"kernel_lab.ceiling_help.{name}"))
 
 
-def fusion(run: Run | None) -> None:
+def fusion() -> None:
     """What fusing saves: predicted by bytes, measured by the clock, and worth what share of a step."""
+    run = measure.choose(measure.KERNELS)
     words = figure_words()
     document = run.document if run else None
     _say_references(run)

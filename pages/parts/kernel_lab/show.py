@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 import plotly.graph_objects as go
 import streamlit as st
 
-from lessons.figures import fusion, roofline
+from lessons.figures import fusion, kv_error, kv_quant, losses, roofline, stages, weight_quant
 from lessons.figures.style import Theme
 from pages.parts.badge import BORDERS
-from pages.parts.kernel_lab.jobs import Job
+from pages.parts.kernel_lab.jobs import Job, jobs
 from pages.parts.words import language, sentences, t
 
+FIGURES = (roofline, fusion, kv_quant, kv_error, weight_quant, stages, losses)
 EVERY_S = 0.5  # between two looks at a job
 CONFIG = {"displaylogo": False, "displayModeBar": False}
 
@@ -22,7 +23,7 @@ def theme() -> Theme:
 
 def figure_words() -> Mapping[str, str]:
     """The words of the figures and their badges."""
-    known, names = sentences(language()), {**roofline.WORDS, **fusion.WORDS}
+    known, names = sentences(language()), [name for each in FIGURES for name in each.WORDS]
     return {name: known[f"kernel_lab.fig.{name}"] for name in names} | {kind: t(f"badge.{kind}") for kind in BORDERS}
 
 
@@ -50,3 +51,22 @@ def watch(find: Callable[[], Job | None], draw: Callable[[Job], None]) -> None:
         draw(now)
 
     look()
+
+
+def computed(name: str, module: str, words: str, draw: Callable[[str], None]) -> None:
+    """Draw the output of ``python -m module``, which runs once for each server, as soon as somebody looks; ``words``
+    say meanwhile what it does."""
+    job = jobs().get(name) or jobs().start(name, (module,))
+    if job.running:
+        watch(lambda: jobs().get(name), lambda now: _waits(words, now))
+    elif job.error:
+        st.error(t("kernel_lab.failed", why=job.error), icon=":material/error:")
+        if st.button(t("kernel_lab.retry"), key=f"kernel_lab_retry_{name.replace(' ', '_')}"):
+            jobs().start(name, (module,))
+            st.rerun()
+    else:
+        draw(job.output)
+
+
+def _waits(words: str, job: Job) -> None:
+    st.markdown(t("kernel_lab.running", what=words, s=f"{job.seconds:.0f}"))
