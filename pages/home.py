@@ -31,8 +31,10 @@ def main() -> None:
         device_card()
     with right, st.container(border=True, height="stretch", key="home_engine"):
         st.subheader(t("engine.title"), anchor=False)
+        now = st.container()  # above the choices: on a small screen they reach beyond the fold
         config = pick()
-        _engine_now(config)
+        with now:
+            _engine_now(config)
     with st.container(key="home_memory"):
         _memory_now()
     with race:
@@ -67,7 +69,7 @@ def _race() -> None:
 def _engine_now(config: object) -> None:
     """Start, stop, and how the engine is, said again every second."""
     status = session().status()
-    start, stop, words = st.columns([2, 3, 7], vertical_alignment="center", gap="small")
+    start, stop, words = st.columns([2, 4, 6], vertical_alignment="center", gap="small")
     same = status.phase in ("starting", "ready") and config == session().config
     label = t("engine.change") if status.phase in ("starting", "ready") and not same else t("engine.start")
     if start.button(label, key="engine_start", type="primary", disabled=config is None or same, width="stretch"):

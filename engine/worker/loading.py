@@ -13,7 +13,7 @@ from engine.worker.kv_cache import GIB, free_bytes
 from engine.worker.model import Model
 from engine.worker.shapes import random_spec
 from engine.worker.spec import ModelSpec
-from engine.worker.weights import load_weights, random_weights
+from engine.worker.weights import load_weights, random_weights, weight_files
 from kernels.attention import BLOCK_SIZES, check_supported
 
 Progress = Callable[[str, float], None]
@@ -41,6 +41,7 @@ def load_model(
         return model
     folder = model_folder(config, (*SMALL_FILES, *WEIGHT_FILES))
     spec = read_spec(folder, config.model, dtype, kv_dtype, max_model_len)
+    weight_files(folder)  # a folder without any is told before its size is
     model = _allocate(replace(spec, weight_format=form), device, backend)
     load_weights(model, folder, progress)
     return model

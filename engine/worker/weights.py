@@ -29,7 +29,7 @@ def load_weights(model: Model, folder: Path, progress: Progress) -> None:
     places = model.tensors()
     total, done = sum(math.prod(place.shape) for place in places.values()), 0
     missing = set(places)
-    for path in _files(folder):
+    for path in weight_files(folder):
         with _open(path) as file:
             for name in file.keys():  # noqa: SIM118  # not a dict
                 place = _place(places, name, model.spec.tied)
@@ -43,7 +43,8 @@ def load_weights(model: Model, folder: Path, progress: Progress) -> None:
         raise UnsupportedModel(f"{folder} lacks {len(missing)} tensors, the first is {min(missing)}")
 
 
-def _files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a checkpoint. Raises ``UnsupportedModel`` when there is none, or only a pickled one."""
     index = folder / "model.safetensors.index.json"
     if index.exists():
         names = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()

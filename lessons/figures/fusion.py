@@ -163,8 +163,8 @@ def _add_measured(figure: go.Figure, run: Mapping, color: str, words: Mapping[st
 
 
 def _widest() -> float:
-    """Where the axis ends: somewhat beyond the longest bar."""
-    return 1.3 * max(fusion.predicted for fusion in fusions())
+    """Where the axis ends: beyond the longest bar by the width of the values that stand there."""
+    return 1.5 * max(fusion.predicted for fusion in fusions())
 
 
 FUSION = Picture("fusion", fusion_figure, fusion_summary, fusion_table, WORDS)

@@ -122,18 +122,16 @@ def dress(
         yshift=44,
         xanchor="right",
         showarrow=False,
-        font={"size": 12, "color": BADGE_COLORS[provenance]},
-        bordercolor=BADGE_COLORS[provenance],
+        font={"size": 12, "color": BADGE_COLORS[theme][provenance]},
+        bordercolor=BADGE_COLORS[theme][provenance],
         borderwidth=1.2,
         borderpad=3,
     )
     return figure
 
 
-BADGE_COLORS: dict[str, str] = {
-    "Measured": "#009E73",
-    "Recorded": "#0072B2",
-    "Simulated": "#CC79A7",
-    "Computed": "#E69F00",
-    "Schematic": "#999999",
+# As the badges of the pages: words have to be read on either background (4.5:1 and more)
+BADGE_COLORS: dict[Theme, dict[Provenance, str]] = {
+    "light": {"Measured": "#00724f", "Recorded": "#0072b2"} | dict.fromkeys(BADGES[2:], "#8a5a00"),
+    "dark": {"Measured": "#3ccf9f", "Recorded": "#56b4e9"} | dict.fromkeys(BADGES[2:], "#f0b93a"),
 }

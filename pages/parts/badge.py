@@ -24,7 +24,7 @@ def badge_html(kind: Provenance, detail: str = "") -> str:
     style = (
         f"border:{width}px {BORDERS[kind]} currentColor;border-radius:4px;padding:0 6px;font-size:12px;font-weight:600"
     )
-    return f'<span class="fd-provenance" style="{style}">{words}</span>'
+    return f'<span class="fd-provenance" data-kind="{kind}" style="{style}">{words}</span>'
 
 
 def badge(kind: Provenance, detail: str = "") -> None:

@@ -14,6 +14,9 @@ _STYLE = """<style>
 [data-testid="stMetricValue"] { font-size: 1.5rem; font-variant-numeric: tabular-nums; }
 .fd-provenance { color: light-dark(#00724f, #3ccf9f); border-radius: 4px; padding: 0 6px; font-size: 12px;
   font-weight: 600; white-space: nowrap; }
+.fd-provenance[data-kind="Recorded"] { color: light-dark(#0072b2, #56b4e9); }
+.fd-provenance:is([data-kind="Computed"], [data-kind="Simulated"], [data-kind="Schematic"]) {
+  color: light-dark(#8a5a00, #f0b93a); }
 .st-key-language { position: fixed; top: 1.1rem; right: 1.4rem; z-index: 999991; width: auto; }
 .st-key-language button { min-height: 0; padding: 0.1rem 0.65rem; }
 .st-key-home_hero h1 { font-size: 2rem; line-height: 1.15; }

@@ -211,8 +211,8 @@ def test_light_dark_and_chinese(visit) -> None:
     expect(light.locator(".fd")).to_have_attribute("data-theme", "light")
 
 
-def test_memory_of_a_tab_stays_flat(visit) -> None:
-    """Guards a class that runs for an hour: frames come and go, nodes stay as many (bug report H-05)."""
+def test_H_05_memory_of_a_tab_stays_flat(visit) -> None:
+    """Guards a class that runs for an hour: frames come and go, nodes stay as many."""
     page = visit("/theatre?step=30")
     wait_for_step(page, 30)
     count = "() => document.querySelectorAll('*').length"

@@ -76,7 +76,7 @@ def test_answers_from_several_threads(driver: Driver) -> None:
         assert all(threads.map(ask, range(40)))
 
 
-def test_many_starts_make_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_H_07_many_starts_make_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """H-07: tabs that open at once each used to build an engine, until the device was full."""
     started = []
     spawn = link.spawn
@@ -124,7 +124,7 @@ def test_a_refused_request_says_why(tmp_path: Path) -> None:
     driver.stop()
 
 
-def test_names_are_unique_while_live(driver: Driver) -> None:
+def test_B_07_names_are_unique_while_live(driver: Driver) -> None:
     """B-07: a name in use is an error of the caller; once its request has ended it is free again."""
     driver.pause()
     driver.submit("abc", endless(), name="r")
@@ -151,7 +151,7 @@ def test_pause_step_resume(driver: Driver) -> None:
     assert driver.step(5) == 0, "an idle engine has no step to run"
 
 
-def test_leaving_a_stream_ends_its_request(driver: Driver) -> None:
+def test_I_05_leaving_a_stream_ends_its_request(driver: Driver) -> None:
     """I-05: a client that went away used to leave its request running."""
     driver.pause()
     closed, lost, kept = (driver.submit("abc", endless(seed)) for seed in (1, 2, 3))

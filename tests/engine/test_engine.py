@@ -1,5 +1,6 @@
 """The engine loop on a hash model: every token can be foretold from prompt and seed alone."""
 
+import tracemalloc
 from collections import defaultdict
 
 import pytest
@@ -64,7 +65,7 @@ def test_every_answer_is_the_models(depth: int, batching: str) -> None:
     assert run.state_at(run.last_seq).snapshot() == engine.scheduler.snapshot()
 
 
-def test_exactly_one_end_and_always_last() -> None:
+def test_I_01_exactly_one_end_and_always_last() -> None:
     """I-01: a stream whose last event carries no final mark leaves its client waiting for ever."""
     tokens = expected(list(b"abcd"), 7, 30)
     end = next(i for i in range(6, 12) if tokens.index(tokens[i]) == i)
@@ -117,7 +118,7 @@ def test_a_forced_length_overrides_every_stop() -> None:
     assert heard.ids(request.id) == tokens and heard.cause(request.id) == "length"
 
 
-def test_abort_is_idempotent() -> None:
+def test_B_06_abort_is_idempotent() -> None:
     """B-06: two clean-up paths used to remove the same id, and a KeyError ended the loop."""
     engine, heard = start()
     first = engine.submit("abc", SamplingParams(max_tokens=50), name="first")
@@ -156,7 +157,7 @@ def test_B_08_a_second_batch_is_like_the_first() -> None:
     assert engine.config == config
 
 
-def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers() -> None:
+def test_B_10_a_prompt_longer_than_the_context_is_refused_with_both_numbers() -> None:
     """B-10: no length check at the front door, so the worker crashed."""
     engine, heard = start(max_model_len=32)
     with pytest.raises(InvalidRequest, match=r"at most 31 tokens .*32.*'32 tokens'"):
@@ -190,7 +191,7 @@ def test_B_12_max_tokens_may_be_left_out() -> None:
             engine.submit("abcdef", SamplingParams(max_tokens=nonsense))
 
 
-def test_one_token_requests_leave_nothing_behind() -> None:
+def test_F_05_one_token_requests_leave_nothing_behind() -> None:
     """F-05: requests of one output token leaked, because a reused list was never reset."""
     engine = load_tiny().new_engine(on_delta=lambda delta: None)
 
@@ -209,7 +210,12 @@ def test_one_token_requests_leave_nothing_behind() -> None:
             engine.run()
         return sizes()
 
-    assert serve(10) == serve(990)
+    few = serve(10)
+    tracemalloc.start()
+    many = serve(990)
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert many == few and grown < 2**20
 
 
 def test_a_request_that_never_fits_is_refused_and_recorded() -> None:

@@ -170,7 +170,7 @@ def test_broken_bodies(site: Site) -> None:
     assert site.request("POST", "/v1/completions", {"model": "gpt", "prompt": "a"})[0] == 404
 
 
-def test_chat_needs_a_chat_template(site: Site, tmp_path: Path) -> None:
+def test_E_08_chat_needs_a_chat_template(site: Site, tmp_path: Path) -> None:
     """E-08: a base model's chat used to end in an internal error. It is named; with a template chat works."""
     chat = {"messages": [{"role": "user", "content": "abc"}], "max_tokens": 4, "seed": 1}
     status, text = site.request("POST", "/v1/chat/completions", chat)
@@ -190,7 +190,7 @@ def test_chat_needs_a_chat_template(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_goes_away_ends_its_request(site: Site, stream: bool) -> None:
+def test_I_05_a_client_that_goes_away_ends_its_request(site: Site, stream: bool) -> None:
     """I-05: a disconnected client used to leave its request running to the end."""
     site.driver.pause()
     aborted, arrived = totals(site.driver).aborted, totals(site.driver).arrived

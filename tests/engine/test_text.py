@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tokenizers import Tokenizer, decoders, models
+from tokenizers import Tokenizer, decoders, models, processors
 
 from engine.config import WorkerConfig
 from engine.text import Detokenizer, StopStrings, TextStream
@@ -53,6 +53,21 @@ def test_D_13_nothing_behind_a_stop_string_leaks() -> None:
     """D-13: the held-back tail used to be flushed at the end although the match had discarded it."""
     deltas, stopped = streamed(TextStream(pieces("alpha, ", "beta, ", "gamma, del", "ta"), ["gamma"]), 4)
     assert "".join(deltas) == "alpha, beta, " and stopped
+
+
+@pytest.mark.parametrize("ids", [[1, 2], [3], [4], [0, 3]])
+def test_I_04_stop_words_are_text(ids: list[int]) -> None:
+    """I-04: stop words that are compared as ids never match where encoding them adds a first token, or the answer has a
+    space in front of the word. Here they are text: "AB" of two ids, "C" and " C" of one, with and without a BOS."""
+    words = ["<s>", "A", "B", "C", "\u2581C", "x"]
+    backend = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, []))
+    backend.add_special_tokens(["<s>"])
+    backend.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 0)])
+    tokenizer = FileTokenizer("adds a first token", backend, {})
+    assert tokenizer.encode("C") == [0, 3]
+    stream = TextStream(tokenizer.piece_bytes, ["AB", "C"])
+    shown, stopped = zip(*(stream.push([token]) for token in [5, *ids, 5]))
+    assert any(stopped) and "".join(shown).strip() == "x"
 
 
 @pytest.mark.parametrize("stops", [["ab"], ["abc", "b"], ["aab", "ba", "bbb"]])

@@ -49,7 +49,7 @@ def test_agrees_with_transformers(tmp_path: Path, in_settings: bool) -> None:
     assert ours.eos_ids == {theirs.eos_token_id}
 
 
-def test_a_base_model_names_what_it_lacks() -> None:
+def test_E_08_a_base_model_names_what_it_lacks() -> None:
     """E-08: a model without a chat template used to end in an internal error."""
     tokenizer = load(WorkerConfig())
     with pytest.raises(InvalidRequest, match=r"'bundled' has no chat_template"):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from kernels.attention import paged_attention
 from kernels.kv_format import LARGEST, dequantise_reference, quantise_reference
 from kernels.rope_kv import rope_write_kv
 from tests.kernels.attention_cases import attend
@@ -18,7 +19,7 @@ STEP = {torch.int8: 1.0, torch.float8_e4m3fn: 32.0}  # distance of neighbours ne
 @pytest.mark.parametrize("kv_dtype", FORMATS, ids=str)
 @pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16), ids=str)
 @pytest.mark.parametrize(("heads", "head_dim", "norm"), (((4, 2), 64, False), ((3, 1), 80, True)))
-def test_rope_quantises_what_it_writes(target, kv_dtype, dtype, heads, head_dim, norm):
+def test_C_12_rope_quantises_what_it_writes(target, kv_dtype, dtype, heads, head_dim, norm):
     """Stored numbers are the nearest ones, beside the scale of their own token and head; a token of zeros divides by
     no zero; huge and tiny tokens keep their own range; no other slot or scale changes."""
     (q_heads, kv_heads), block_size, tokens = heads, 8, 6
@@ -98,6 +99,54 @@ def test_quantised_numbers_are_the_nearest(target, kv_dtype):
     error = (dequantise_reference(stored, scale) - x).abs() / scale.float()[..., None]
     assert (error <= 0.51 * STEP[kv_dtype]).all()
     assert (stored.float().abs().amax(-1)[torch.arange(50) != 7] >= LARGEST[kv_dtype] - STEP[kv_dtype]).all()
+
+
+@pytest.mark.parametrize("kv_dtype", FORMATS, ids=str)
+def test_C_12_zeros_stay_zeros(target, kv_dtype):
+    """A head, a token and a block of nothing but zeros once had the scale 0, and 0/0 behind it."""
+    values = torch.randn(4, 3, 8, 64, device=target.device)  # (blocks, heads, block_size, D)
+    values[0, 1], values[1, :, 5], values[3] = 0, 0, 0
+    stored, scale = quantise_reference(values, kv_dtype)
+    assert scale.isfinite().all() and (scale > 0).all()
+    found = dequantise_reference(stored, scale)
+    assert found.isfinite().all() and (found[values == 0] == 0).all()
+
+
+@pytest.mark.parametrize("kv_dtype", (torch.bfloat16, torch.int8), ids=str)
+def test_C_01_offsets_beyond_32_bits(target, kv_dtype):
+    """An index times a stride once wrapped at 2^31 elements: the first and the last blocks of a larger pool give the
+    same bits, written and read, and their neighbours keep theirs. On a CPU nobody touches most of that memory."""
+    (q_heads, kv_heads), head_dim, block_size, tokens = (2, 1), 128, 16, 20
+    per_element = 2 if kv_dtype == torch.int8 else 1  # attention counts an 8-bit cache in pairs
+    blocks = per_element * 2**31 // (kv_heads * block_size * head_dim) + 16
+    shape = (blocks, kv_heads, block_size, head_dim)
+    caches = [torch.empty(shape, device=target.device, dtype=kv_dtype) for _ in "kv"]
+    scales = dict.fromkeys(("k_scale", "v_scale"))
+    if kv_dtype == torch.int8:
+        scales = {name: torch.empty(shape[:3], device=target.device, dtype=torch.float16) for name in scales}
+    neighbours = [0, 3, blocks - 3]
+    for cache in caches:
+        cache[neighbours] = 7
+    qkv = torch.randn(tokens, (q_heads + 2 * kv_heads) * head_dim).to(target.device, torch.bfloat16)
+    cos_sin = torch.randn(64, head_dim).to(target.device)
+    positions = torch.arange(tokens, device=target.device, dtype=torch.int32)
+    starts, lens = (torch.tensor(x, dtype=torch.int32, device=target.device) for x in ([0, tokens], [tokens]))
+    answers = []
+    for ids in ([1, 2], [blocks - 2, blocks - 1]):
+        table = torch.tensor([ids], dtype=torch.int32, device=target.device)
+        slots = table[0].repeat_interleave(block_size)[:tokens] * block_size + positions % block_size
+        q = rope_write_kv(
+            qkv, positions, slots, cos_sin, *caches,
+            num_q_heads=q_heads, num_kv_heads=kv_heads, backend=target.backend, **scales,
+        )  # fmt: skip
+        pool = *caches, table
+        made = [
+            paged_attention(part, *pool, starts.clamp_max(len(part)), lens, 0.1, len(part), target.backend, **scales)
+            for part in (q, q[-1:])
+        ]  # as a prompt, then its last token as a decode
+        answers.append(torch.cat(made))
+    assert answers[0].isfinite().all() and answers[0].any() and torch.equal(*answers)
+    assert all((cache[neighbours] == 7).all() for cache in caches)
 
 
 def test_a_cache_and_its_scales_belong_together(target):

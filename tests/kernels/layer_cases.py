@@ -34,7 +34,7 @@ def test_rmsnorm(target, shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_add_rmsnorm_updates_the_residual_once(target, dtype):
+def test_C_10_add_rmsnorm_updates_the_residual_once(target, dtype):
     """In place, and the same on a second copy of the input: no launch may add twice (C-10)."""
     x, before, weight = (randn(target, *s, dtype=dtype) for s in ((5, 100), (5, 100), (100,)))
     for _ in range(2):
@@ -52,7 +52,7 @@ def test_many_short_rows_share_a_program(target):
 
 
 @pytest.mark.parametrize("width", (64, 100))
-def test_rmsnorm_of_strided_rows(target, width):
+def test_C_03_rmsnorm_of_strided_rows(target, width):
     """A row stride is respected; a strided last dimension is right or refused, never silently wrong (C-03)."""
     base, weight = randn(target, 6, 2 * width, dtype=torch.float16), randn(target, width, dtype=torch.float16)
     halves = base[:, width:]
@@ -86,7 +86,7 @@ def rotated(x, positions, cos_sin):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(("heads", "head_dim", "norm"), (((4, 2), 64, False), ((3, 1), 80, True), ((5, 5), 64, True)))
-def test_rope_write_kv(target, dtype, heads, head_dim, norm):
+def test_C_10_rope_write_kv(target, dtype, heads, head_dim, norm):
     """q back, k and v in their slots, nothing anywhere else; negative slots write nothing; input untouched (C-10)."""
     (q_heads, kv_heads), block_size, tokens = heads, 8, 5
     qkv = randn(target, tokens, (q_heads + 2 * kv_heads) * head_dim + 8, dtype=dtype)[:, :-8]  # a view: any row stride

@@ -41,7 +41,7 @@ def agrees(actual, expected, dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("rows", (1, 3, 4, 7))
 @pytest.mark.parametrize("parts", ("", "bias", "norm", "norm bias gated", "residual", "norm gated residual"))
-def test_linear(target, dtype, rows, parts):
+def test_C_10_linear(target, dtype, rows, parts):
     """Every part alone and together, with few rows (fused) and more (composed); the inputs keep their bits (C-10)."""
     has = {part: part in parts for part in ("bias", "norm", "gated", "residual")}
     x, weight, bias, norm, residual = layer(target, rows, 96, 40, dtype, **has)

@@ -195,36 +195,6 @@ def test_fp32_attention_is_not_tf32():
     close(attend(batch, GPU), batch.expected())
 
 
-@pytest.mark.parametrize("kv_dtype", (BF16, torch.int8), ids=str)
-def test_offsets_beyond_32_bits(kv_dtype):
-    """The first and the last blocks of a pool of more than 2^31 elements give the same bits (C-01)."""
-    block_size, kv_heads, head_dim = 16, 8, 128
-    per_element = 2 if kv_dtype == torch.int8 else 1  # the kernel counts an 8-bit cache in pairs
-    blocks = per_element * 2**31 // (block_size * kv_heads * head_dim) + 16
-    caches = [torch.empty(blocks, kv_heads, block_size, head_dim, device="cuda", dtype=kv_dtype) for _ in "kv"]
-    scales = dict.fromkeys(("k_scale", "v_scale"))
-    if kv_dtype == torch.int8:
-        scales = {name: torch.full(caches[0].shape[:3], torch.nan, device="cuda").half() for name in scales}
-    for cache in caches:
-        cache[:5] = torch.nan if kv_dtype == BF16 else 7
-    tokens, q_heads = 40, 32
-    qkv, cos_sin = random(tokens, (q_heads + 2 * kv_heads) * head_dim), random(64, head_dim, dtype=torch.float32)
-    positions = torch.arange(tokens, device="cuda", dtype=torch.int32)
-    answers = []
-    for ids in ([1, 2, 3], [blocks - 3, blocks - 2, blocks - 1]):
-        table = torch.tensor([ids], dtype=torch.int32, device="cuda")
-        slots = table[0].long().repeat_interleave(block_size)[:tokens] * block_size + positions % block_size
-        q = rope_write_kv(
-            qkv, positions, slots.int(), cos_sin, *caches,
-            num_q_heads=q_heads, num_kv_heads=kv_heads, backend="triton", **scales,
-        )  # fmt: skip
-        starts, lens = (torch.tensor(x, dtype=torch.int32, device="cuda") for x in ([0, tokens], [tokens]))
-        arguments = q, *caches, table, starts, lens, head_dim**-0.5, tokens
-        answers.append(paged_attention(*arguments, backend="triton", **scales))
-    assert answers[0].isfinite().all() and torch.equal(*answers)
-    assert all((cache[[0, 4]].float().nan_to_num(7) == 7).all() for cache in caches)
-
-
 def test_a_graph_replays_other_lengths():
     """Grids depend on shapes only: a graph captured on padding rows serves any lengths afterwards."""
     batch = paged_batch([(1, context) for context in contexts(8, 500)], GPU, heads=(8, 2), head_dim=128, dtype=BF16)

@@ -25,7 +25,7 @@ def target():
 
 
 @pytest.mark.parametrize("block_size", (1, 3))
-def test_block_sizes_below_eight_run_the_reference(target, block_size):
+def test_C_14_block_sizes_below_eight_run_the_reference(target, block_size):
     """Padding counts whole blocks, not tokens, at any block size (C-14)."""
     batch = paged_batch([(1, 1), (1, block_size), (3, block_size + 1 + 2)], target, block_size=block_size)
     close(paged_attention(*batch.arguments(), backend="reference"), batch.expected())
@@ -36,7 +36,7 @@ def test_block_sizes_below_eight_run_the_reference(target, block_size):
     (((16, 4, 2, 16), "head_dim"), ((112, 4, 2, 16), "head_dim"), ((160, 4, 2, 16), "head_dim"),
      ((64, 5, 2, 16), "query heads"), ((64, 17, 1, 16), "query heads"), ((64, 4, 2, 4), "block_size")),
 )  # fmt: skip
-def test_unsupported_shapes_are_named(shape, field):
+def test_C_04_C_14_unsupported_shapes_are_named(shape, field):
     """A shape without a kernel is refused at load with the list, not computed wrongly (C-04, C-14)."""
     with pytest.raises(ValueError, match=field):
         check_supported(*shape)

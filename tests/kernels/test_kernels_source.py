@@ -31,7 +31,7 @@ def free_names(function):
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_jitted_functions_read_no_python_globals(path):
+def test_C_11_jitted_functions_read_no_python_globals(path):
     """Newer Triton refuses module constants inside kernels: only the language, other kernels and builtins (C-11)."""
     allowed = LANGUAGE | JITTED | set(dir(builtins))
     for node in filter(is_jitted, ast.parse(path.read_text()).body):

@@ -50,8 +50,8 @@ def test_error_of_normal_weights(form, most):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_zeros_stay_zeros(form):
-    """Guards a scale of 0: an output, a group or a whole weight of zeros gives zeros, not NaN (C-10 of weights)."""
+def test_C_12_zeros_of_weights_stay_zeros(form):
+    """Guards a scale of 0: an output, a group or a whole weight of zeros gives zeros, not NaN."""
     weight = torch.randn(20, 300)
     weight[3], weight[7, :128] = 0, 0
     found = quantise(weight, form).dequantise()

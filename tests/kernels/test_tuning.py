@@ -46,7 +46,7 @@ def test_a_choice_is_measured_once():
     assert tuning.chosen("product", "b", TILES, CPU) == (64, 4)
 
 
-def test_looking_up_never_measures():
+def test_C_10_looking_up_never_measures():
     """What a live run does: nothing kept, nothing chosen, nothing written."""
     assert tuning.chosen("product", "a", TILES, CPU) is None
     assert not tuning.tiles_file().exists()

@@ -11,7 +11,7 @@ from pages.parts.session import session
 
 PAGES = Path(__file__).resolve().parents[2] / "pages"
 MAIN = str(PAGES / "main.py")
-NAMES = [name for name in ("home", "theatre", "arena") if (PAGES / f"{name}.py").exists()]
+NAMES = sorted(path.stem for path in PAGES.glob("[a-z]*.py") if path.stem != "main")
 
 
 @pytest.fixture

@@ -16,7 +16,11 @@ PAGES = sorted((ROOT / "pages").rglob("*.py"))
 KEYED = {
     "button",
     "checkbox",
+    "download_button",
+    "file_uploader",
+    "multiselect",
     "number_input",
+    "pills",
     "plotly_chart",
     "radio",
     "segmented_control",

@@ -15,7 +15,7 @@ from tests.trace.trace_runs import Played, Scenario
 from tests.trace.trace_script import Script, admit, arrive, one_answer, prefill, step
 
 
-def test_the_first_token_is_not_a_gap():
+def test_G_04_the_first_token_is_not_a_gap():
     """G-04: submit at 0.0, tokens at 1.0, 1.1, 1.3: TTFT 1.0, gaps 0.1 and 0.2, TPOT 0.15."""
     found = summary(one_answer([1.0, 1.1, 1.3]).timeline)
     assert found["samples"] == {"ttft": 1, "tpot": 1, "itl": 2, "e2el": 1}

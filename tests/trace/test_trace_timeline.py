@@ -134,7 +134,7 @@ def test_old_steps_are_dropped_and_the_rest_stays_right(small_spacing):
     assert bounded.index.tokens_per_s(bounded.state_at(bounded.last_seq).t_ns, 0.1) == pytest.approx(1_000, rel=0.05)
 
 
-def test_memory_and_frames_stay_flat_while_a_run_goes_on(small_spacing):
+def test_H_05_memory_and_frames_stay_flat_while_a_run_goes_on(small_spacing):
     """H-05: a live view that is looked at for ever, 10,000 steps long, must not grow with the run."""
     run, memory, frames = Timeline(max_steps=300), [], []
     for record in (

@@ -4,14 +4,17 @@ import dataclasses
 import gc
 import json
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from engine.config import SchedulingConfig, WorkerConfig
+from engine.config import EngineConfig, SchedulingConfig, WorkerConfig
 from engine.errors import InvalidRequest, OutOfMemory, UnsupportedModel
-from engine.worker import loading
+from engine.loading import load_model
+from engine.trace.recorder import ListSink
+from engine.worker import loading, memory
 from engine.worker.kv_cache import GIB, automatic_cpu_blocks, blocks_within
 from engine.worker.runner import TorchWorker
 from engine.worker.shapes import SHAPES, random_spec
@@ -50,7 +53,7 @@ def test_folder_without_config(tmp_path):
     [("gpt2", "GPT2LMHeadModel"), ("mixtral", "MixtralForCausalLM"), ("llama", "LlamaForSequenceClassification")],
 )
 def test_unknown_architecture_names_the_supported_ones(folder, model_type, architecture):
-    """E-07 (mixture of experts) and E-09 (GPT-2) are families not offered: they are refused, not guessed at."""
+    """Families that are not offered are refused, not guessed at: mixture of experts (E-07) and GPT-2 (E-09) too."""
     edit_config(folder, model_type=model_type, architectures=[architecture])
     message = refusal(folder)
     assert architecture in message and "Qwen3ForCausalLM" in message
@@ -71,9 +74,11 @@ def test_unsupported_options_are_named(folder, changes, word):
 
 
 def test_pickled_weights_are_refused(folder):
-    """A pickle can run code; there is no second loader."""
+    """A pickle can run code; there is no second loader. A model too large for this machine hears that first, too."""
     (folder / "model.safetensors").unlink()
     torch.save({}, folder / "pytorch_model.bin")
+    assert "pickled" in refusal(folder)
+    edit_config(folder, num_hidden_layers=10**9)
     assert "pickled" in refusal(folder)
 
 
@@ -155,6 +160,33 @@ def test_F_03_pool_respects_what_others_hold():
     assert 25 * GIB < (blocks + 1) * block <= 29 * GIB
     with pytest.raises(OutOfMemory, match=r"at least .* GiB"):
         blocks_within(GIB // 2, GIB, 0.9, block)
+
+
+def test_F_04_graphs_are_part_of_the_budget(folder, monkeypatch):
+    """Graphs were captured on top of the configured share: their bytes and the activations' come out of it first."""
+    spec, block = worker_for(folder).spec, 16 * worker_for(folder).spec.kv_bytes_per_token
+    config, limits = WorkerConfig(memory_fraction=0.5), SchedulingConfig(block_size=16)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 40 * GIB)
+    for graphs in (0, 3):
+        sizes = {"activation_bytes": GIB, "graph_bytes": graphs * GIB}
+        worker = SimpleNamespace(device=torch.device("cuda"), spec=spec, config=config, **sizes)
+        taken = (memory.automatic_blocks(worker, limits) + 1) * block + (1 + graphs) * GIB
+        assert 20 * GIB - block < taken <= 20 * GIB
+
+
+def test_I_06_blocks_that_are_given_win_over_the_share_of_memory():
+    """Half of 40 free GB are 20 GB of KV. A limit in tokens is one in whole blocks here, and it alone counts: the two
+    never meet in a smaller-of-both that nobody expects, and the run says which one it was."""
+    block_bytes = 16 * 2**19  # 0.5 MiB a token
+    assert (blocks_within(40 * GIB, 0, 0.5, block_bytes) + 1) * block_bytes == 20 * GIB
+    limits = SchedulingConfig(max_model_len=256)
+    for blocks in (63, None):  # 1,000 tokens in blocks of 16; as many as fit
+        sink, config = ListSink(), WorkerConfig(random_weights="tiny", device="cpu")
+        model = load_model(EngineConfig(limits, config, blocks), [sink])
+        model.new_engine()
+        assert model.config.scheduling.pool_blocks == (blocks or automatic_cpu_blocks(model.worker.spec, limits))
+        assert sink.records[0].event.data["classroom"] == (blocks is not None)
+        model.close()
 
 
 def test_pool_that_cannot_exist_says_by_how_much(folder):

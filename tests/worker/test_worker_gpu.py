@@ -79,7 +79,7 @@ def test_greedy_equals_generate(tmp_path, family, in_flight, graphs):
     assert served.token_ids == [generated(model, prompt, 12) for prompt in prompts_of()]
 
 
-def test_graphs_equal_eager_for_every_batch(tmp_path):
+def test_F_02_graphs_equal_eager_for_every_batch(tmp_path):
     """F-02: batches of 1 to 5 rows, padded to 1, 2, 4 and 8: sampling parameters included."""
     worker = worker_for(save(build("llama"), tmp_path), device="cuda", max_num_seqs=5, token_budget=64, **LIMITS)
     params = [SamplingParams(temperature=0.8, top_p=0.9), SamplingParams(temperature=0, frequency_penalty=0.5)] * 3
@@ -120,7 +120,20 @@ def test_real_shape_runs_on_what_is_free():
     assert worker.scheduling.pool_blocks > 1000
 
 
-def test_weights_leave_the_card_on_close(tmp_path):
+def test_F_04_graphs_are_part_of_the_budget(tmp_path):
+    """Half of what is free: weights, pool, activations and every graph together stay within it (and a GiB for what
+    CUDA itself loads), and the graphs are told apart."""
+    folder, free = save(build("llama"), tmp_path), torch.cuda.mem_get_info()[0]
+    limits = SchedulingConfig(max_num_seqs=64, token_budget=2048, max_model_len=1024)
+    worker = TorchWorker(WorkerConfig(str(folder), device="cuda", memory_fraction=0.5), limits, None)
+    worker.warm_up()
+    climb(worker)
+    assert worker.memory_map["graphs"] > 0
+    assert free - torch.cuda.mem_get_info()[0] <= free // 2 + 2**30
+    worker.close()
+
+
+def test_F_06_weights_leave_the_card_on_close(tmp_path):
     """F-06 on the device: allocated bytes return to where they were."""
     before = torch.cuda.memory_allocated()
     worker = worker_for(save(build("llama"), tmp_path), device="cuda", **LIMITS)

@@ -16,7 +16,7 @@ from engine.workload.race import race
 PROMPTS = [[5, 9], [7, 1, 3, 2, 8], [4, 4, 1, 6, 2, 9, 9, 3, 5]]
 
 
-def test_g_01_a_second_run_gains_nothing_from_the_first(loaded):
+def test_G_01_a_second_run_gains_nothing_from_the_first(loaded):
     """G-01: same prompts twice; cached prompt tokens must be 0 both times, even on a model whose prefix cache is on."""
     workload = Workload("same prompts", [Item(list(range(64)), 3, 3) for _ in range(4)], 0)
     for _ in range(2):
@@ -24,7 +24,7 @@ def test_g_01_a_second_run_gains_nothing_from_the_first(loaded):
         assert result["cached_tokens"] == 0 and result["warm_up_s"] > 0
 
 
-def test_g_02_throughput_counts_what_was_produced(loaded):
+def test_G_02_throughput_counts_what_was_produced(loaded):
     """G-02: 8 requests ask for 64 tokens and get 5; the numerator is 8 x 5, prompt tokens stand apart."""
     items = [Item([index] * 100, max_tokens=64, forced_output_length=5) for index in range(8)]
     result = throughput(loaded.new_engine, Workload("early end", items, 0), repeats=1).results
@@ -32,7 +32,7 @@ def test_g_02_throughput_counts_what_was_produced(loaded):
     assert result["output_throughput"] == pytest.approx(40 / result["duration_s"])
 
 
-def test_g_03_padding_of_a_static_batch_is_invisible(loaded):
+def test_G_03_padding_of_a_static_batch_is_invisible(loaded):
     """G-03: left-padded rows of the transformers baseline equal their solo runs (GPT-2 has absolute positions)."""
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
@@ -46,7 +46,7 @@ def test_g_03_padding_of_a_static_batch_is_invisible(loaded):
         assert static_answers(model, PROMPTS, 8) == solo
 
 
-def test_g_03_our_static_batch_equals_solo_and_in_flight(loaded):
+def test_G_03_our_static_batch_equals_solo_and_in_flight(loaded):
     """G-03: our own static baseline pads no prompt; each row equals its solo run and the in-flight result."""
     items = [Item(prompt, 8, 8) for prompt in PROMPTS]
     solo = [drive(loaded.new_engine({}, ()), [item]).outputs[0] for item in items]
@@ -54,7 +54,7 @@ def test_g_03_our_static_batch_equals_solo_and_in_flight(loaded):
         assert drive(loaded.new_engine({"batching": batching}, ()), items).outputs == solo
 
 
-def test_g_04_the_first_token_is_no_gap():
+def test_G_04_the_first_token_is_no_gap():
     """G-04: submit at 0.0 s, tokens at 1.0, 1.1, 1.3: TTFT 1.0, gaps 0.1 and 0.2, TPOT 0.15."""
     sizes = {"budget": 8, "used": 1, "free": 0, "reclaimable": 0, "waiting": 0}
     first = Step(**sizes, chunk_rows=[0], chunk_starts=[0], chunk_tokens=[2], chunk_lasts=[1])
@@ -74,7 +74,7 @@ def test_g_04_the_first_token_is_no_gap():
 
 
 @pytest.mark.parametrize("order", [("static", "in_flight"), ("in_flight", "static")])
-def test_g_05_who_runs_first_pays_nothing(loaded, order, monkeypatch):
+def test_G_05_who_runs_first_pays_nothing(loaded, order, monkeypatch):
     """G-05: the first kernel call is stubbed with a sleep; it must fall into a warm-up, outside every timed lap."""
     launch, slept_at = loaded.worker.launch, []
 

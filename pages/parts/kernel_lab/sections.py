@@ -84,7 +84,7 @@ def fusion() -> None:
 def _card(kernel: str, predicted: float, run: Run | None) -> None:
     """One fusion: predicted and measured side by side, and its share of a step."""
     st.html(f"<b>{t(f'kernel_lab.fusion.{kernel}')}</b>")
-    first, second = st.columns(2)
+    first, second = st.columns([2, 3])
     with first:
         badge("Computed", t("kernel_lab.by_bytes", x=f"{predicted:.2f}"))
     ratios = measured(run.document, kernel) if run else {}
