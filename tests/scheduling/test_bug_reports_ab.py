@@ -2,7 +2,7 @@
 
 Each test carries the id of its report. Answers are checked against ``reference_answer`` (the request alone), KV reads
 by the oracle, block counts and the trace at every step by ``Simulation``. Reports that need the engine or a model
-(B-07, B-08, B-11, B-12) are tested there. ``tests/test_bug_reports.py`` holds the list of all reports.
+(B-07, B-08, B-11, B-12) are tested there. ``tests/test_bug_report_ids.py`` holds the list of all reports.
 """
 
 import pytest
