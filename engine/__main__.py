@@ -25,6 +25,7 @@ from engine.config import (
     Quantize,
     QueueOrder,
     Shape,
+    Swap,
 )
 from engine.errors import FlightdeckError, InvalidRequest, UnsupportedModel
 
@@ -63,6 +64,8 @@ def common_options() -> argparse.ArgumentParser:
     sizes.add_argument("--queue-order", choices=get_args(QueueOrder), default="priority")
     sizes.add_argument("--aging", type=between(0, 1e6), default=0.0, metavar="SECONDS", help="worth one priority level")
     sizes.add_argument("--eviction", choices=get_args(Eviction), default="lru")
+    sizes.add_argument("--host-blocks", type=whole(0), default=0, metavar="N", help="of host memory, for evicted KV")
+    sizes.add_argument("--swap", choices=get_args(Swap), default="cheaper", help="bring it back, or compute it again")
     sizes.add_argument("--wait-for-prefix", action="store_true", help="wait for a shared prefix that is being computed")
     sizes.add_argument("--in-flight-steps", type=whole(0))
     output = parser.add_argument_group("run and output")

@@ -160,8 +160,9 @@ def live_config(args: argparse.Namespace) -> EngineConfig:
 
 
 def _config(args: argparse.Namespace, defaults: Mapping[str, object], pool_blocks: int | None) -> EngineConfig:
-    """The arguments over ``defaults`` over those of ``SchedulingConfig``."""
-    fields = {"prefix_cache": False, "steps_in_flight": int(on_cuda(args.device))} | dict(defaults)
+    """The arguments over ``defaults`` over those of ``SchedulingConfig``. Host blocks hold what the prefix cache
+    evicts, so they bring it along."""
+    fields = {"prefix_cache": args.host_blocks > 0, "steps_in_flight": int(on_cuda(args.device))} | dict(defaults)
     given = {
         "max_num_seqs": args.max_num_seqs,
         "token_budget": args.token_budget,
@@ -177,6 +178,8 @@ def _config(args: argparse.Namespace, defaults: Mapping[str, object], pool_block
         "aging_s": args.aging,
         "eviction": args.eviction,
         "wait_for_prefix": args.wait_for_prefix,
+        "host_blocks": args.host_blocks,
+        "swap": args.swap,
     }
     fields |= {name: value for name, value in given.items() if value is not None}
     worker = WorkerConfig(

@@ -15,6 +15,7 @@ Chunking = Literal["fcfs", "equal"]
 Preemption = Literal["lifo", "lowest-priority", "cheapest"]
 Eviction = Literal["lru", "priority", "flat-lru"]
 QueueOrder = Literal["priority", "deadline"]
+Swap = Literal["never", "always", "cheaper"]
 KVDtype = Literal["auto", "bf16", "fp16", "fp32", "int8", "fp8"]
 Dtype = Literal["auto", "bf16", "fp16", "fp32"]
 Quantize = Literal["int8", "fp8", "int4"]
@@ -26,6 +27,7 @@ POLICIES = {  # field of ``SchedulingConfig`` -> its values
     "preemption": Preemption,
     "queue_order": QueueOrder,
     "eviction": Eviction,
+    "swap": Swap,
 }
 
 
@@ -49,6 +51,10 @@ class SchedulingConfig:
     prefix_cache: bool = True
     eviction: Eviction = "lru"  # whose content goes first
     wait_for_prefix: bool = False  # in-flight: wait for a shared prefix that another request computes now
+    host_blocks: int = 0  # blocks of host memory for evicted content; 0, or without prefix_cache: it is lost
+    swap: Swap = "cheaper"  # whether content comes back from the host: cheaper computes it again where that takes less
+    swap_us_per_token: float = 0.0  # swap cheaper: KV bytes of a token / bandwidth of the link to the host
+    prefill_us_per_token: float = 0.0  # swap cheaper: time of a full prefill step / its tokens
     window_ms: float = 10.0  # dynamic batching: how long the gate collects
     preferred_sizes: tuple[int, ...] = (4, 8)  # dynamic batching: release early at these sizes
     steps_in_flight: int = 0
@@ -63,6 +69,9 @@ class SchedulingConfig:
         _check("block_size", self.block_size, 1 <= self.block_size <= 256, "1 to 256")
         _check("watermark", self.watermark, 0 <= self.watermark < 1, "0 <= watermark < 1")
         _check("window_ms", self.window_ms, self.window_ms >= 0, "0 or more milliseconds")
+        _check("host_blocks", self.host_blocks, self.host_blocks >= 0, "0 (none) or more blocks")
+        for name in ("swap_us_per_token", "prefill_us_per_token"):
+            _check(name, getattr(self, name), 0 <= getattr(self, name) < float("inf"), "0 or more microseconds")
         _check("aging_s", self.aging_s, 0 <= self.aging_s < float("inf"), "0 (none) or more seconds")
         _check("steps_in_flight", self.steps_in_flight, 0 <= self.steps_in_flight <= 8, "0 to 8")
         for name, kind in POLICIES.items():

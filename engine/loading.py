@@ -15,6 +15,7 @@ from engine.step import Worker
 from engine.tokenizer import Tokenizer
 from engine.tokenizer import load as load_tokenizer
 from engine.trace.recorder import Recorder, Sink
+from engine.workload import swap_cost
 
 TORCH_WORKER = "engine.worker.runner:TorchWorker"
 
@@ -96,7 +97,13 @@ def load_model(
     clock = Clock()
     sinks = tuple(sinks) if config.record else ()
     recorder = Recorder(sinks, clock, tokenizer.piece_bytes)
-    return LoadedModel(config, built, tokenizer, clock, sinks, recorder, _info(config, built))
+    model = LoadedModel(config, built, tokenizer, clock, (), recorder, _info(config, built))
+    if swap_cost.is_needed(config.scheduling):
+        report("measuring the link to the host", 1.0)
+        costs = swap_cost.measure(model.new_engine, built)
+        model.config = replace(config, scheduling=replace(config.scheduling, **costs))
+    model.sinks = sinks  # from here on every run is recorded
+    return model
 
 
 def _limits(config: EngineConfig, worker: Worker) -> Limits:

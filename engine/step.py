@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from engine.request import SamplingParams
 
 Int32 = NDArray[np.int32]
+NO_COPIES: Int32 = np.empty(0, dtype=np.int32)
 
 
 class Eager(IntEnum):
@@ -48,6 +49,9 @@ class StepInput:
     logits of its last token give the next token. A decode row's token may still be in flight: the worker reads it from
     its own ``tokens[row, position]``. New blocks are a diff: ``new_block_ids[j]`` is appended to the table of
     ``new_block_rows[j]``. ``admits`` is applied before everything else.
+
+    Copies between pool and host happen before any KV is written, one after the other: first all of ``copy_out`` (block,
+    host slot, block, host slot, ...), then all of ``copy_in`` (host slot, block, ...). Both are empty without offload.
     """
 
     step: int
@@ -60,6 +64,8 @@ class StepInput:
     new_block_ids: Int32
     admits: list[RowAdmit] = field(default_factory=list)
     bucket: int = 0  # padded token count of a graph, 0 when eager
+    copy_out: Int32 = field(default_factory=lambda: NO_COPIES)
+    copy_in: Int32 = field(default_factory=lambda: NO_COPIES)
 
     @property
     def total_tokens(self) -> int:

@@ -37,6 +37,8 @@ def run(*arguments):
         (("bench", "race", "--eviction", "x"), ("--eviction", "lru", "priority", "flat-lru")),
         (("bench", "race", "--queue-order", "x"), ("--queue-order", "priority", "deadline")),
         (("bench", "race", "--aging", "-1"), ("--aging", "0..1e+06")),
+        (("bench", "race", "--host-blocks", "-1"), ("--host-blocks", "0")),
+        (("bench", "race", "--swap", "often"), ("--swap", "never", "always", "cheaper")),
         (("bench", "race", "--watermark", "1"), ("--watermark", "0..0.99")),
         (("bench", "throughput", "--workload", "W9"), ("workload", "W1", "mooncake", "NAME.jsonl")),
         (("bench", "throughput", "--workload", "none.jsonl"), ("workload", "a file that can be read", "none.jsonl")),
@@ -76,10 +78,12 @@ def test_a_missing_recording_is_a_failure_not_bad_syntax(tmp_path, capsys):
 def test_policies_reach_the_scheduler():
     """An option that is parsed and then forgotten would change nothing, silently."""
     chosen = ["--preemption", "cheapest", "--queue-order", "deadline", "--eviction", "priority", "--wait-for-prefix"]
-    args = build_parser().parse_args(["bench", "race", "--device", "cpu", "--aging", "2.5", *chosen])
+    offload = ["--host-blocks", "70", "--swap", "always"]
+    args = build_parser().parse_args(["bench", "race", "--device", "cpu", "--aging", "2.5", *chosen, *offload])
     limits = race_config(args).scheduling
     assert (limits.preemption, limits.queue_order, limits.eviction) == ("cheapest", "deadline", "priority")
     assert (limits.aging_s, limits.wait_for_prefix) == (2.5, True)
+    assert (limits.host_blocks, limits.swap, limits.prefix_cache) == (70, "always", True)
 
 
 def test_every_command_names_a_function_that_exists():

@@ -15,16 +15,18 @@ from collections.abc import Iterable, Sequence
 
 from engine.config import Eviction
 from engine.scheduling.eviction import free_order
+from engine.scheduling.host_tier import HostTier
 
 
 class BlockPool:
     """Blocks 1..num_blocks with reference counts and a content index.
 
-    ``newly_hashed`` and ``evicted`` collect what happened since the last step, for its trace records.
+    ``newly_hashed`` and ``evicted`` collect what happened since the last step, for its trace records. ``host`` takes
+    what is evicted; None: it is lost.
     """
 
-    def __init__(self, num_blocks: int, eviction: Eviction = "lru") -> None:
-        self.num_blocks = num_blocks
+    def __init__(self, num_blocks: int, eviction: Eviction = "lru", host: HostTier | None = None) -> None:
+        self.num_blocks, self.host = num_blocks, host
         self.refs = [0] * (num_blocks + 1)
         self._unreferenced = free_order(eviction, num_blocks)
         self._hash_of: dict[int, bytes] = {}
@@ -56,7 +58,10 @@ class BlockPool:
         return block
 
     def _evict(self, block: int) -> None:
-        del self._block_of[self._hash_of.pop(block)]
+        content = self._hash_of.pop(block)
+        del self._block_of[content]
+        if self.host is not None:
+            self.host.put(content, block)
         if block in self.newly_hashed:  # no step has announced it: as if it had never been hashed
             del self.newly_hashed[block]
         else:
@@ -91,12 +96,19 @@ class BlockPool:
         return self._block_of.get(content)
 
     def forget_all(self) -> None:
-        """Drop the content of every block, referenced or not."""
+        """Drop the content of every block, referenced or not, and of the host."""
         self._hash_of.clear()
         self._block_of.clear()
         self.newly_hashed.clear()
         self._unreferenced.forget_all()
         self.reclaimable = 0
+        if self.host is not None:
+            self.host.forget_all()
+
+    def leave_host(self) -> None:
+        """The host gives up what has become addressable here since the last step."""
+        if self.host is not None:
+            self.host.drop(self._hash_of[block] for block in self.newly_hashed)
 
     def hashed(self) -> list[int]:
         """Addressable blocks that a step has announced, ascending."""

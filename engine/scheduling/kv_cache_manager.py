@@ -15,7 +15,10 @@ from hashlib import blake2b
 
 from engine.config import SchedulingConfig
 from engine.request import Request
+from engine.scheduling import swapping
 from engine.scheduling.block_pool import BlockPool
+from engine.scheduling.host_tier import HostTier
+from engine.scheduling.swapping import IN_HOST
 
 
 class KVCacheManager:
@@ -23,7 +26,9 @@ class KVCacheManager:
     the same for the whole pool as ``identity`` (model, KV dtype), the rest as ``Request.salt``."""
 
     def __init__(self, config: SchedulingConfig) -> None:
-        self.pool = BlockPool(config.pool_blocks, config.eviction)
+        self._worth = swapping.policy(config)
+        self.host = HostTier(config.host_blocks) if self._worth else None
+        self.pool = BlockPool(config.pool_blocks, config.eviction, self.host)
         self.identity = config.kv_identity
         self.block_size = config.block_size
         self.prefix_cache = config.prefix_cache
@@ -39,7 +44,8 @@ class KVCacheManager:
         return known // self.block_size if self.prefix_cache else 0
 
     def find_hits(self, request: Request) -> list[int]:
-        """Blocks that hold the longest known prefix: whole blocks, and never the last token, which must be computed."""
+        """Blocks that hold the longest known prefix: whole blocks, and never the last token, which must be computed.
+        ``IN_HOST`` stands for each one that must be copied in from the host."""
         if not self.prefix_cache:
             return []
         self._extend_hashes(request, (request.num_tokens - 1) // self.block_size)
@@ -47,22 +53,36 @@ class KVCacheManager:
         for content in request.block_hashes[: (request.num_tokens - 1) // self.block_size]:
             block = self.pool.find(content)
             if block is None:
-                break
+                if self.host is None or content not in self.host:
+                    break
+                block = IN_HOST
             hits.append(block)
-        return hits
+        return hits[: self._worth(hits)] if self.host is not None and IN_HOST in hits else hits
 
     def cost(self, num_blocks: int, hits: list[int]) -> int:
         """How many available blocks a table of ``num_blocks`` takes when it starts with ``hits``: the new ones, and
         the hits that nobody references now."""
         return num_blocks - sum(self.pool.refs[block] > 0 for block in hits)
 
-    def open_table(self, request: Request, hits: list[int]) -> None:
-        """Start the table of an admitted request with its hits."""
+    def open_table(self, request: Request, hits: list[int]) -> int:
+        """Start the table of an admitted request with its hits; those in the host get blocks. Returns how many tokens
+        are in the pool now: those before the first block that is copied in."""
+        in_pool = hits.index(IN_HOST) if IN_HOST in hits else len(hits)
         for block in hits:
-            self.pool.retain(block)
-        request.blocks = list(hits)
-        request.num_hashed_blocks = len(hits)
+            if block != IN_HOST:
+                self.pool.retain(block)
+        request.blocks = list(hits) if in_pool == len(hits) else self._fetch(request, hits)
+        request.num_hashed_blocks = in_pool
         self.table_entries += len(hits)
+        return in_pool * self.block_size
+
+    def _fetch(self, request: Request, hits: list[int]) -> list[int]:
+        """``hits`` with a block for each that is in the host. The slots are claimed first: taking blocks evicts."""
+        slots = [self.host.claim(request.block_hashes[i]) for i, block in enumerate(hits) if block == IN_HOST]
+        blocks = self.pool.take(len(slots))
+        self.host.copy_in(slots, blocks)
+        fetched = iter(blocks)
+        return [next(fetched) if block == IN_HOST else block for block in hits]
 
     def grow(self, request: Request, num_tokens: int) -> list[int]:
         """Append blocks until ``num_tokens`` tokens fit; return the new ones."""

@@ -27,10 +27,14 @@ class Launched:
     epochs: Sequence[int]
     ends: Sequence[int]  # num_computed_tokens of the row once the step is done
     steady: "SteadyDecode | None" = None  # the decode set that planned it, when the fast twin did
+    fetched: Sequence[tuple[Request, int, int]] = ()  # who gets content from the host, its epoch, its tokens with that
 
     def settle(self) -> dict[int, Request]:
         """Move ``num_computed_tokens`` of every row that still stands as launched; return those whose results count:
         row -> request. Stale rows (preempted, finished, aborted since) and padded rows are not among them."""
+        for request, epoch, tokens in self.fetched:
+            if request.epoch == epoch:
+                request.num_computed_tokens = tokens
         awaited = {}
         for request, row, epoch, end in zip(self.requests, self.rows, self.epochs, self.ends):
             if request.epoch == epoch:
@@ -49,6 +53,7 @@ class StepPlan:
     admits: list[RowAdmit] = field(default_factory=list)
     block_rows: list[int] = field(default_factory=list)
     block_ids: list[int] = field(default_factory=list)
+    fetched: list[tuple[Request, int, int]] = field(default_factory=list)  # as in ``Launched``
     preempted: int = 0  # requests that lost their blocks in this step
     starved: int = 0  # rows that wait for a block until the steps in flight are applied
     head: tuple[int, int, int, int] = (-1, int(Reason.NONE), 0, 0)  # request, reason, need, have
@@ -83,6 +88,9 @@ class StepPlan:
                 seed=request.seed,
             )
         )
+
+        if request.num_computed_tokens < request.num_scheduled_tokens:
+            self.fetched.append((request, request.epoch, request.num_scheduled_tokens))
 
     def add_blocks(self, row: int, blocks: list[int]) -> None:
         """``blocks`` are appended to the table of ``row``."""
@@ -133,7 +141,7 @@ class StepPlan:
         samples = [1] * len(self.decodes) + [int(request.num_to_prefill == 0) for request, _ in self.chunks]
         arrays = (rows, epochs, tokens, starts, samples, self.block_rows, self.block_ids)
         step_input = StepInput(step, *(np.array(values, np.int32) for values in arrays), self.admits, bucket)
-        return step_input, Launched(step, requests, rows, epochs, ends)
+        return step_input, Launched(step, requests, rows, epochs, ends, fetched=self.fetched)
 
     def _sat_out(self, running: list[Request]) -> list[int]:
         """Rows that have decoded before, but do not compute in this step."""

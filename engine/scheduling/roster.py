@@ -59,14 +59,20 @@ class Roster:
         request.state = RequestState.RUNNING
         request.row = heappop(self.free_rows)
         request.num_tokens_at_admission = request.num_tokens
-        request.num_cached_tokens = request.num_scheduled_tokens = request.num_computed_tokens = cached
+        request.num_cached_tokens = request.num_scheduled_tokens = cached
         self.moves += 1
-        self.kv.open_table(request, hits)
+        request.num_computed_tokens = self.kv.open_table(request, hits)
         self.capacity.admitted(request)
         self.running.append(request)
         self.prefilling.append(request)
-        self.emit(Admit(request.id, request.row, request.epoch, int(resumed), cached, list(hits)))
+        self.record_swaps()
+        self.emit(Admit(request.id, request.row, request.epoch, int(resumed), cached, list(request.blocks)))
         return request
+
+    def record_swaps(self) -> None:
+        """Write what moved between pool and host since the last time."""
+        for record in self.kv.host.records() if self.kv.host is not None else ():
+            self.emit(record)
 
     def preempt(self, request: Request, for_request: Request, need: int) -> None:
         """``request`` loses its blocks and goes back into the queue, in front of its equals; its tokens stay. ``need``

@@ -3,8 +3,9 @@
 One integer drives a request: ``num_scheduled_tokens`` (moved at launch) catches up with its tokens, and
 ``num_computed_tokens`` (moved at apply) follows. ``schedule`` reads top to bottom what happens in a step; each policy
 stands in its own file: ``queue_order`` (who is first), ``batching`` (when requests enter and leave), ``capacity`` (who
-may hold KV), ``preemption`` (who loses it), ``eviction`` (whose content goes), ``microbatch`` (which tokens run);
-``admission`` puts those to the queue. Semantics follow vLLM V1 and TensorRT-LLM.
+may hold KV), ``preemption`` (who loses it), ``eviction`` (whose content goes), ``swapping`` (what comes back from the
+host), ``microbatch`` (which tokens run); ``admission`` puts those to the queue. Semantics follow vLLM V1 and
+TensorRT-LLM.
 """
 
 from collections import deque
@@ -79,6 +80,9 @@ class Scheduler:
         request = self.roster.find(request_id)
         if request is None:
             return False
+        if cause is Cause.ERROR and self.kv.host is not None:
+            self.kv.host.doubt()
+            self.roster.record_swaps()
         self.roster.end(request, cause)
         return True
 
@@ -160,6 +164,8 @@ class Scheduler:
         bucket, eager_reason = self._graph_for(tokens, tokens == plan.num_rows)
         if pool.evicted:
             self.emit(KV(Op.EVICT, pool.evicted))
+        pool.leave_host()
+        self.roster.record_swaps()
         record = plan.record(self.roster, self.config.token_budget, (bucket, eager_reason), pool)
         self.emit(record)
         pool.evicted, pool.newly_hashed = [], {}
@@ -169,6 +175,8 @@ class Scheduler:
         else:
             step_input, launched = plan.launch(self._step, bucket)
             self._steady = SteadyDecode.after(plan, self.roster, self.config.block_size)
+        if self.kv.host is not None:
+            step_input.copy_out, step_input.copy_in = self.kv.host.launch()
         self._in_flight.append(launched)
         self._to_hash += [request for request, _ in plan.chunks]
         if self.roster.prefilling:
@@ -186,6 +194,8 @@ class Scheduler:
         launched = self._in_flight.popleft()
         if launched.step != output.step:
             raise RuntimeError(f"results of step {output.step} arrived, those of step {launched.step} are due")
+        if self.kv.host is not None:
+            self.kv.host.applied()
         steady = launched.steady and launched.steady.collect(output, self.roster)
         if steady:
             self.emit(steady[0])
@@ -223,5 +233,6 @@ class Scheduler:
             "refs": {block: count for block, count in enumerate(pool.refs) if count},
             "hashed": pool.hashed(),
             "levels": pool.levels(),
+            "host": self.kv.host.held() if self.kv.host is not None else [],
             "head": self._head,
         }

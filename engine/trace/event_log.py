@@ -22,6 +22,7 @@ GROUPS = {  # what a reader filters by -> kinds of happening
     "finish": ("finish", "abort"),
     "refuse": ("refuse",),
     "hit": ("hit",),
+    "swap": ("swap_out", "swap_in"),
 }
 BEFORE, AFTER, FOUND = 150, 50, 12  # lines around the place looked at; requests that a search shows
 KEPT = 200_000  # happenings

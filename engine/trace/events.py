@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Annotated, ClassVar, NamedTuple
 
-SCHEMA_VERSION = 2  # 1: a preempted request stood in front of all, blocks were evicted by age alone
+SCHEMA_VERSION = 3  # 2: no host blocks. 1: a preempted request stood in front of all, eviction went by age alone
 
 I32 = Annotated[int, "i"]
 I64 = Annotated[int, "q"]
@@ -79,7 +79,10 @@ class Op(IntEnum):
     STALL = 5
     NOTE = 6
     EVICT = 20  # reclaimable blocks lost their content
-    RESET = 21  # the whole prefix cache was dropped
+    RESET = 21  # the whole prefix cache was dropped, host blocks included
+    SWAP_OUT = 22  # evicted content went to the host: block, host slot, block, host slot, ...
+    SWAP_IN = 23  # the next ADMIT takes content back from the host: host slot, block, host slot, block, ...
+    SWAP_DROP = 24  # these host slots gave up their content: the pool has it again, or it never arrived
 
 
 @dataclass(slots=True)
@@ -215,7 +218,8 @@ class Time:
 
 @dataclass(slots=True)
 class KV:
-    """Blocks whose content went away (EVICT: these; RESET: all)."""
+    """Blocks whose content went away (EVICT: these; RESET: all), or moved between pool and host (``blocks`` as
+    ``Op.SWAP_OUT`` and its neighbours say)."""
 
     KIND: ClassVar[Kind] = Kind.KV
     op: I32

@@ -106,7 +106,8 @@ def _explain_running(state: State, view: RequestView) -> str:
     for chunk in step.chunks:
         if chunk.request == view.id:
             last = chunk.start + chunk.tokens - 1
-            return f"Prefill in {row}: tokens {chunk.start} to {last} of {view.num_tokens} in this step."
+            prefill = f"Prefill in {row}: tokens {chunk.start} to {last} of {view.num_tokens} in this step."
+            return f"{prefill} {many(view.num_swapped, 'block')} came from the host." if view.num_swapped else prefill
     if (view.row, view.id) in step.sat_out:
         return f"Sits this step out in {row}: it needs a block, and results in flight may free one."
     if view.row in state.decode_rows:

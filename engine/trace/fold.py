@@ -1,4 +1,5 @@
-"""One function per kind of record: how it changes a ``State``. STEP and APPLY are in ``fold_steps``."""
+"""One function per kind of record: how it changes a ``State``. STEP and APPLY are in ``fold_steps``, what moves between
+pool and host in ``fold_swaps``."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from engine.trace.events import (
     Time,
 )
 from engine.trace.fold_steps import on_apply, on_step
+from engine.trace.fold_swaps import fetch, on_swap
 from engine.trace.keyframe import load
 from engine.trace.pool_view import PoolView
 from engine.trace.views import Happening, RequestView, Times
@@ -82,9 +84,12 @@ def _on_admit(state: "State", event: Admit) -> None:
     view.state, view.row, view.epoch = views.RUNNING, event.row, event.epoch
     view.num_computed = view.num_scheduled = view.num_cached = event.hit_tokens
     view.cached_total += event.hit_tokens
-    view.blocks = list(event.hit_blocks)
-    for block in event.hit_blocks:
-        state.pool.share(block, event.request)
+    view.blocks, view.num_swapped = list(event.hit_blocks), len(state.fetched)
+    if state.fetched:
+        fetch(state, view)
+    else:
+        for block in event.hit_blocks:
+            state.pool.share(block, event.request)
     if view.admitted_ns < 0:
         view.admitted_ns = state.t_ns
     state.totals.admitted += 1
@@ -92,6 +97,8 @@ def _on_admit(state: "State", event: Admit) -> None:
     _decided(state, "resume" if event.resumed else "admit", event.request, event.hit_tokens, len(event.hit_blocks))
     if event.hit_tokens:
         _decided(state, "hit", event.request, event.hit_tokens, len(event.hit_blocks))
+    if view.num_swapped:
+        _decided(state, "swap_in", event.request, view.num_swapped, len(event.hit_blocks))
 
 
 def _on_leave(state: "State", event: Leave) -> None:
@@ -156,10 +163,15 @@ def _on_time(state: "State", event: Time) -> None:
 def _on_kv(state: "State", event: KV) -> None:
     if event.op == Op.RESET:
         state.pool.forget_all()
-    else:
+        state.host.clear()
+    elif event.op == Op.EVICT:
         state.pool.forget(event.blocks)
         state.totals.evictions += len(event.blocks)
         _decided(state, "evict", -1, len(event.blocks))
+    else:
+        on_swap(state, event)
+        if event.op == Op.SWAP_OUT:
+            _decided(state, "swap_out", -1, len(event.blocks) // 2)
 
 
 def _on_cmd(state: "State", event: Cmd) -> None:

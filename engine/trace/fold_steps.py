@@ -73,6 +73,9 @@ def on_apply(state: "State", event: Apply) -> None:
     """KV of the step exists now; its tokens reach their requests."""
     started, computes = state.in_flight.pop(event.of_step, (state.t_ns, {}))
     requests, own = state.requests, state.own
+    for request, epoch, end in state.fetching.pop(event.of_step, ()):
+        if request in requests and requests[request].epoch == epoch:
+            own(request).num_computed = end
     for request, epoch, end, _ in computes.values():
         if request in requests and requests[request].epoch == epoch:
             own(request).num_computed = end

@@ -32,6 +32,10 @@ def _event_text(state: State, happening: Happening) -> str:
             return f"preempted {who}{for_whom}: {short}; {price}"
         case "evict":
             return f"evicted {many(need, 'cached block')}"
+        case "swap_out":
+            return f"copied {many(need, 'evicted block')} to the host"
+        case "swap_in":
+            return f"{who} takes {many(need, 'block')} of its {have:,} hits back from the host"
         case "hit":
             return f"{who} found {many(need, 'token')} in the cache ({many(have, 'block')})"
         case "admit":

@@ -62,6 +62,7 @@ def load(state: "State", event: Keyframe) -> None:
     state.step = StepView(number=info["step"], t_ns=state.t_ns)
     state.head = tuple(info["head"])
     state.pool = _pool(state.limit("pool_blocks"), state.limit("eviction", "lru"), info)
+    state.host = dict.fromkeys(info.get("host", ()), (-1, -1))
     for request in state.running:
         for index, block in enumerate(state.requests[request].blocks):
             state.pool.owner[block], state.pool.index[block] = request, index

@@ -33,6 +33,8 @@ FORMULAS: dict[str, str] = {
     "cached_tokens": "tokens not computed thanks to a prefix hit",
     "preemptions": "times that a running request lost its blocks",
     "evictions": "reclaimable blocks that lost their content",
+    "swapped_out": "evicted blocks copied to the host",
+    "swapped_in": "blocks copied back from the host for a prefix hit",
     "samples": "values behind each latency",
 }
 _LATENCIES = ("ttft", "tpot", "itl", "e2el")
@@ -99,4 +101,6 @@ def _totals(totals: Totals) -> dict:
         "cached_tokens": totals.cached_tokens,
         "preemptions": totals.preemptions,
         "evictions": totals.evictions,
+        "swapped_out": totals.swapped_out,
+        "swapped_in": totals.swapped_in,
     }

@@ -13,7 +13,7 @@ from typing import TypeVar
 from engine.trace.events import Record
 from engine.trace.fold import FOLD
 from engine.trace.pool_view import PoolView
-from engine.trace.views import Computes, Happening, RequestView, StepBar, StepView, Times, Totals
+from engine.trace.views import Computes, Fetch, Happening, RequestView, StepBar, StepView, Times, Totals
 
 HISTORY_STEPS, EVENTS_KEPT = 120, 30
 Setting = TypeVar("Setting", int, float, str)
@@ -25,6 +25,8 @@ _COPIED = (
     "decode_rows",
     "in_flight",
     "pending",
+    "host",
+    "fetching",
     "history",
     "events",
     "ended",
@@ -49,6 +51,9 @@ class State:
         self.decode_rows: dict[int, None] = {}  # an ordered set: each member advances by one token a step
         self.in_flight: dict[int, tuple[int, Computes]] = {}  # step -> launched at (ns), what it computes
         self.pool = PoolView(0)
+        self.host: dict[int, tuple[int, int]] = {}  # slot -> whose content, place in its table; oldest first
+        self.fetched: list[int] = []  # blocks that the next ADMIT gets from the host
+        self.fetching: dict[int, tuple[Fetch, ...]] = {}  # step -> whose KV it brings from the host
         self.step = StepView()
         self.head = (-1, 0, 0, 0)  # request, reason, need, have: as of the last step
         self.times = Times()
@@ -100,6 +105,7 @@ class State:
             "refs": {block: count for block, count in enumerate(refs) if count},
             "hashed": [block for block, content in enumerate(hashed) if content],
             "levels": self.pool.levels(),
+            "host": list(self.host),
             "head": self.head,
         }
 

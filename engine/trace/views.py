@@ -49,6 +49,7 @@ class RequestView:
     num_computed: int = 0
     num_scheduled: int = 0
     num_cached: int = 0
+    num_swapped: int = 0  # blocks of the last admission that came from the host
     computed_peak: int = 0
     blocks: list[int] = field(default_factory=list)
     admitted_ns: int = -1
@@ -97,14 +98,16 @@ class RowKind(IntEnum):
 
 
 Computes = dict[int, tuple[int, int, int, RowKind]]  # row -> request, epoch, num_computed once applied, what it did
+Fetch = tuple[int, int, int]  # request, epoch, num_computed once applied
 
 
 class Happening(NamedTuple):
     """One line of "what happened".
 
     ``kind``: preempt (``need`` blocks, ``have`` available, for ``other``, ``lost`` tokens, ``freed`` blocks), admit,
-    resume and hit (``need`` hit tokens in ``have`` blocks), evict (``need`` blocks), finish and abort (``need``
-    tokens, cause ``have``), refuse (``need``, ``have``, reason ``other``), pause, resume_cmd.
+    resume and hit (``need`` hit tokens in ``have`` blocks), swap_in (``need`` of ``have`` hit blocks), evict and
+    swap_out (``need`` blocks), finish and abort (``need`` tokens, cause ``have``), refuse (``need``, ``have``, reason
+    ``other``), pause, resume_cmd.
     """
 
     step: int
@@ -187,6 +190,8 @@ class Totals:
     output_tokens: int = 0
     preemptions: int = 0
     evictions: int = 0
+    swapped_out: int = 0  # blocks copied to the host
+    swapped_in: int = 0  # blocks copied back from it
     arrived: int = 0
     admitted: int = 0
     finished: int = 0

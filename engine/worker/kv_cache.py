@@ -95,10 +95,10 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         torch.cuda.empty_cache()
         return torch.cuda.mem_get_info(device)[0]
-    return _available_memory()
+    return available_memory()
 
 
-def _available_memory() -> int:
+def available_memory() -> int:
     """Main memory available without swapping (Linux; elsewhere a cautious 4 GiB)."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:

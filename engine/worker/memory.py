@@ -8,6 +8,7 @@ import torch
 from engine.config import SchedulingConfig
 from engine.worker import warmup
 from engine.worker.graphs import Ladder
+from engine.worker.host_pool import stage_bytes
 from engine.worker.kv_cache import automatic_cpu_blocks, blocks_within, free_bytes
 from engine.worker.spec import ModelSpec
 from engine.worker.steps import Steps
@@ -26,7 +27,7 @@ def measure(worker: "TorchWorker", scheduling: SchedulingConfig) -> tuple[int, i
         return estimated_activations(worker.spec, scheduling), 0
     before = torch.cuda.memory_allocated(worker.device)
     blocks = scheduling.token_budget // scheduling.block_size + scheduling.max_num_seqs
-    worker.reset(replace(scheduling, pool_blocks=blocks))
+    worker.reset(replace(scheduling, pool_blocks=blocks, host_blocks=0))
     torch.cuda.reset_peak_memory_stats(worker.device)
     worker.launch(warmup.dummy_step(worker, scheduling.max_num_seqs, scheduling.token_budget, warmup.GENERAL))
     worker.poll()
@@ -58,19 +59,26 @@ def automatic_blocks(worker: "TorchWorker", scheduling: SchedulingConfig) -> int
     if worker.device.type != "cuda":
         return automatic_cpu_blocks(worker.spec, scheduling)
     block_bytes = worker.spec.kv_bytes_per_token * scheduling.block_size
-    free = free_bytes(worker.device)
-    return blocks_within(free, worker.activation_bytes + worker.graph_bytes, worker.config.memory_fraction, block_bytes)
+    besides = worker.activation_bytes + worker.graph_bytes + (stage_bytes(block_bytes) if scheduling.host_blocks else 0)
+    return blocks_within(free_bytes(worker.device), besides, worker.config.memory_fraction, block_bytes)
 
 
 def memory_map(worker: "TorchWorker") -> dict[str, int]:
-    """Bytes by purpose. ``context``: neither ours by name nor free (driver, libraries, other processes)."""
+    """Bytes by purpose. ``context``: neither ours by name nor free (driver, libraries, other processes).
+
+    Where there are host blocks: ``host_stages`` on the device, and ``host_pool``, which is main memory on any device.
+    """
     ours = {
         "weights": worker.spec.weight_bytes,
         "kv_pool": worker.cache.num_bytes,
         "activations": worker.activation_bytes,
         "graphs": worker.steps.ladder.num_bytes if worker.steps.ladder else 0,
     }
+    host = worker.steps.host
+    if host is not None:
+        ours["host_stages"] = host.stage_bytes
+    beside = {} if host is None else {"host_pool": host.num_bytes}
     if worker.device.type != "cuda":
-        return {**ours, "context": 0, "free": free_bytes(worker.device)}
+        return {**ours, "context": 0, "free": free_bytes(worker.device), **beside}
     free, total = torch.cuda.mem_get_info(worker.device)
-    return {**ours, "context": max(0, total - free - sum(ours.values())), "free": free}
+    return {**ours, "context": max(0, total - free - sum(ours.values())), "free": free, **beside}

@@ -20,6 +20,7 @@ from engine.step import Eager, StepInput, StepOutput
 from engine.worker import memory, warmup
 from engine.worker.checkpoint import resolve_device
 from engine.worker.graphs import Ladder, Shapes
+from engine.worker.host_pool import HostPool
 from engine.worker.inbox import Inbox
 from engine.worker.kv_cache import KVCache, allocate
 from engine.worker.loading import Progress, check_block_size, load_model, silent
@@ -98,6 +99,7 @@ class TorchWorker:
             limits.max_num_seqs,
             limits.max_model_len,
             limits.token_budget,
+            limits.host_blocks,
         )
         if sizes == self._sizes:
             return
@@ -109,7 +111,8 @@ class TorchWorker:
             self.cache = allocate(self.spec, limits.pool_blocks, limits.block_size, self.device)
         shapes = Shapes(limits.max_num_seqs, limits.token_budget) if self.backend == "triton" else None
         entries = shapes.decodes[-1] if shapes else limits.max_num_seqs
-        self.steps = Steps(WholeStep.build(self.model, self.cache, limits, entries, self.backend), shapes)
+        host = HostPool(self.cache, limits.host_blocks) if limits.host_blocks else None
+        self.steps = Steps(WholeStep.build(self.model, self.cache, limits, entries, self.backend), shapes, host)
         self._sizes = sizes
         if had_graphs:
             self._begin_captures()

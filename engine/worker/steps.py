@@ -10,6 +10,7 @@ import torch
 
 from engine.step import Eager, Int32, StepInput, StepOutput
 from engine.worker.graphs import Ladder, Shapes, exact_shape
+from engine.worker.host_pool import HostPool
 from engine.worker.inbox import SLOTS
 from engine.worker.results import PendingStep, logprobs_to_host, sampling_entries
 from engine.worker.rows import NO_CHANGES
@@ -24,10 +25,11 @@ class Steps:
     Args:
         program: what a step runs.
         shapes: what steps are padded to; None: not padded.
+        host: takes evicted blocks; None: there is none.
     """
 
-    def __init__(self, program: WholeStep, shapes: Shapes | None) -> None:
-        self.program, self.shapes = program, shapes
+    def __init__(self, program: WholeStep, shapes: Shapes | None, host: HostPool | None = None) -> None:
+        self.program, self.shapes, self.host = program, shapes, host
         self.ladder: Ladder | None = None
         self.pending: deque[PendingStep] = deque()
         self._special = False  # the last step's rows ask for more than temperature and filters
@@ -52,6 +54,8 @@ class Steps:
     def launch(self, step: StepInput) -> None:
         """Queue one step; nothing is waited for."""
         started = time.perf_counter()
+        if self.host is not None:
+            self.host.swap(step.copy_out, step.copy_in)
         slot = self.program.outbox.claim()
         changes = self.program.rows.grow(step)
         shape = self.program.inbox.send_if_steady(step)

@@ -72,9 +72,10 @@ class Row:
 class OracleWorker:
     """Executes steps in launch order at once; their results are handed out one ``poll`` each, later."""
 
-    def __init__(self, pool_blocks: int, block_size: int) -> None:
+    def __init__(self, pool_blocks: int, block_size: int, host_blocks: int = 0) -> None:
         self.block_size = block_size
         self.slots = [[None] * block_size for _ in range(pool_blocks + 1)]
+        self.host = [[None] * block_size for _ in range(host_blocks)]
         self.rows: dict[int, Row] = {}
         self.results: deque[StepOutput] = deque()
         self.fail_next = False
@@ -84,6 +85,7 @@ class OracleWorker:
         if self.fail_next:
             self.fail_next = False
             raise LaunchFailed(f"step {step.step}")
+        self._swap(step)
         for admit in step.admits:
             assert admit.num_computed == len(admit.blocks) * self.block_size
             known = dict(enumerate(admit.token_ids))
@@ -111,6 +113,13 @@ class OracleWorker:
         """Queue the empty results of a step whose launch failed."""
         none = np.empty(0, np.int32)
         self.results.append(StepOutput(step.step, none, none, none))
+
+    def _swap(self, step: StepInput) -> None:
+        """Copies between pool and host, one after the other. What comes in is compared when it is read."""
+        for block, slot in step.copy_out.reshape(-1, 2).tolist():
+            self.host[slot] = list(self.slots[block])
+        for slot, block in step.copy_in.reshape(-1, 2).tolist():
+            self.slots[block] = list(self.host[slot])
 
     def _answer(self, step: StepInput, sampling: list[int]) -> None:
         rows = [self.rows[row] for row in sampling]

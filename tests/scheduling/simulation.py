@@ -47,7 +47,7 @@ class Simulation:
         self.config.validate()
         self._planned_from = 0  # event with which the current call of schedule() began
         self.scheduler = Scheduler(self.config, self._emit, frozenset({EOS}))
-        self.worker = OracleWorker(self.config.pool_blocks, self.config.block_size)
+        self.worker = OracleWorker(self.config.pool_blocks, self.config.block_size, self.config.host_blocks)
         self.state = State()
         self._emit(Run(json.dumps({"config": {"scheduling": asdict(self.config)}}).encode()))
 
@@ -213,6 +213,10 @@ class Simulation:
         pool.check_integrity(request.blocks for request in running)
         referenced = sum(count > 0 for count in pool.refs)
         assert pool.free + pool.reclaimable + referenced == self.config.pool_blocks
+        if (host := self.scheduler.kv.host) is not None:
+            host.check_integrity()
+            twice = {block for content, block in pool._block_of.items() if content in host}
+            assert twice <= pool.newly_hashed.keys(), "content in pool and host"
         assert self.scheduler.kv.table_entries == sum(len(request.blocks) for request in running)
 
     def _check_state(self) -> None:

@@ -1,7 +1,7 @@
 """Random workloads for the oracle: small pools, small budgets, shared prefixes, staggered arrivals, stops and aborts.
 
 A seed picks the policies: consecutive seeds go through ``POLICIES``, each time with another entry of ``MORE_POLICIES``,
-so that 5,184 seeds meet every combination once.
+so that 15,552 seeds meet every combination once.
 """
 
 import itertools
@@ -29,6 +29,7 @@ MORE_POLICIES = list(
         ("lru", "priority", "flat-lru"),
         (("priority", 0.0), ("priority", 0.003), ("deadline", 0.0)),  # queue order, aging
         (False, True),  # wait for a prefix
+        (None, "always", "cheaper"),  # swap, None: no host blocks
     )
 )
 
@@ -49,7 +50,7 @@ class Workload:
 def random_config(draw: random.Random, policy: int, more: int) -> SchedulingConfig:
     """Tiny limits around one entry of ``POLICIES`` and one of ``MORE_POLICIES``. Most blocks are small."""
     batching, capacity, chunking, prefix_cache, depth = POLICIES[policy]
-    preemption, eviction, (queue_order, aging_s), wait_for_prefix = MORE_POLICIES[more]
+    preemption, eviction, (queue_order, aging_s), wait_for_prefix, swap = MORE_POLICIES[more]
     rows = draw.choice((1, 2, 3, 4, 6))
     chunked_prefill = draw.random() < 0.8
     budget = rows + draw.randint(0, 12) + (0 if chunked_prefill else 12)
@@ -75,6 +76,10 @@ def random_config(draw: random.Random, policy: int, more: int) -> SchedulingConf
         preferred_sizes=draw.choice(((), (2,), (2, 4))),
         steps_in_flight=depth,
         graph_buckets=draw.choice(((), (1, 2, 4, 8, 16))),
+        host_blocks=draw.choice((1, 3, 8, 40)) if swap else 0,
+        swap=swap or "never",
+        swap_us_per_token=1.0,
+        prefill_us_per_token=draw.choice((0.3, 0.8, 2.0)),
     )
 
 

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from engine.request import RequestState
 from engine.trace import keyframe, views
 from engine.trace.codec import decode
-from engine.trace.events import KV, Apply, Cause, Leave, Op, Record
+from engine.trace.events import KV, Admit, Apply, Cause, Leave, Op, Record
+from engine.trace.explain import explain
+from engine.trace.happenings import event_line
 from engine.trace.state import State
 from tests.trace.trace_runs import Played, Scenario
 from tests.trace.trace_script import Script, admit, arrive, prefill, step
@@ -67,6 +69,7 @@ def test_the_random_runs_reach_every_kind_of_event():
         late, padded, recomputed = late + totals.late, padded + totals.padded, recomputed + totals.recomputed_tokens
         kinds |= {happening.kind for state, _ in run.walk() for happening in state.step.happened}
     assert kinds >= {"preempt", "evict", "admit", "resume", "hit", "finish", "abort", "pause", "resume_cmd"}
+    assert kinds >= {"swap_out", "swap_in"}
     assert min(late, padded, recomputed) > 0
 
 
@@ -95,6 +98,28 @@ def test_a_keyframe_continues_like_the_whole_trace(seed, checks):
             assert late.snapshot() == whole.state.snapshot() and late.partial
 
     Played(Scenario.draw(seed), follow, seed)
+
+
+def test_content_comes_back_from_the_host():
+    """What a swap brings belongs to the ADMIT behind it, takes a block of the free list, and counts as computed only
+    when its step is applied; its slot is empty at once. Text and totals say how many blocks came."""
+    filled = prefill(0, 8, [1, 2])
+    filled.hashed = [1, 2]
+    script = Script(pool_blocks=3).at(0, arrive(0, 8), admit(0, 0), filled, Apply(1, [0], [9]), Leave(0, 0, 1, 1))
+    script.at(1, KV(Op.SWAP_OUT, [2, 5, 1, 4]), KV(Op.EVICT, [2, 1]), arrive(1, 9))
+    assert script.timeline.state_at(99).host == {5: (0, 1), 4: (0, 0)}
+    rest = prefill(0, 1, [1])
+    rest.chunk_starts = [8]
+    script.at(2, KV(Op.SWAP_IN, [4, 3, 5, 2]), Admit(1, 0, 0, 0, 8, [3, 2]), rest)
+    state = script.timeline.state_at(99)
+    assert (state.host, state.pool.available, state.totals.swapped_out, state.totals.swapped_in) == ({}, 0, 2, 2)
+    assert (state.requests[1].num_computed, state.requests[1].num_scheduled) == (0, 9)
+    texts = [event_line(state, happening)["text"] for happening in state.step.happened]
+    assert "copied 2 evicted blocks to the host" in texts
+    assert "B takes 2 blocks of its 2 hits back from the host" in texts
+    assert explain(state, 1).endswith("2 blocks came from the host.")
+    script.at(3, Apply(2, [0], [9]))
+    assert script.timeline.state_at(99).requests[1].num_computed == 9
 
 
 def test_state_numbers_are_those_of_requests():

@@ -56,6 +56,8 @@ class Scenario:
             wait_for_prefix=rng.random() < 0.3,
             window_ms=rng.choice((0.0, 3.0)),
             steps_in_flight=rng.choice((0, 0, 1, 2)),
+            host_blocks=rng.choice((0, 3, 30)),
+            swap="always",
         )
         count = requests or rng.randint(1, 14)
         shared = [rng.randrange(10) for _ in range(20)]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.request import SamplingParams
-from engine.trace.events import Cause, Kind
+from engine.trace.events import Cause, Kind, Op
 from tests.worker.checkpoints import build, save, worker_for
 from tests.worker.loop import Loop, serve
 from tests.worker.test_sampling_rows import with_bias
@@ -53,6 +53,8 @@ PRESSURES = {
     "equal chunks": {"token_budget": 9, "chunking": "equal"},
     "preemption": {"pool_blocks": 16, "prefix_cache": False},
     "preemption and own prefix": {"pool_blocks": 16},
+    "preemption and a small host": {"pool_blocks": 16, "host_blocks": 3, "swap": "always"},
+    "preemption and a host": {"pool_blocks": 16, "host_blocks": 60, "swap": "always"},
     "no evict": {"pool_blocks": 20, "capacity": "guaranteed-no-evict"},
     "block of one": {"block_size": 1, "pool_blocks": 200},
     "static": {"batching": "static"},
@@ -82,6 +84,8 @@ def test_pressure_does_not_change_tokens(worker, alone, pressure, params, in_fli
     assert pressed.token_ids == alone[params]
     if "preemption" in pressure:
         assert pressed.count(Kind.LEAVE, cause=int(Cause.PREEMPT)) > 0
+    if "a host" in pressure:
+        assert pressed.count(Kind.KV, op=int(Op.SWAP_IN)) > 0
 
 
 def test_prefix_hits_do_not_change_tokens(worker):

@@ -9,6 +9,8 @@ export const GLYPHS = {
   admit: "＋",
   resume: "↻",
   hit: "≡",
+  swap_out: "⇣",
+  swap_in: "⇡",
   finish: "✓",
   abort: "■",
   refuse: "⊘",

@@ -6,7 +6,7 @@ import { colour } from "./ink.js";
 import { lazily, panel } from "./lazy.js";
 import { number, t } from "./words.js";
 
-const GROUPS = ["admit", "preempt", "evict", "finish", "refuse", "hit"];
+const GROUPS = ["admit", "preempt", "evict", "finish", "refuse", "hit", "swap"];
 
 export function eventLog(cursor) {
   const on = new Set(GROUPS);
