@@ -1,10 +1,11 @@
 """Time against rows: what was measured, and the three floors under it. Where two floors cross, the line bends."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from lessons.figures.style import BADGE_WORDS, INKS, Picture, Provenance, Theme, dress
+from lessons.figures.style import BADGE_WORDS, INKS, Picture, Provenance, Theme, dress, mark_line
 
 _FLOORS = {"launch": ("#999999", "dot"), "bandwidth": ("#E69F00", "dash"), "compute": ("#D55E00", "solid")}
 _SERIES = {"us": ("#0072B2", "circle"), "eager_us": ("#CC79A7", "diamond-open")}
@@ -50,9 +51,11 @@ def bend_figure(
             )
             figure.add_trace(trace)
     if min(data["rows"]) < data["bend"] < max(data["rows"]):
-        text = words["bend"].format(rows=data["bend"])
-        figure.add_vline(data["bend"], line={"color": ink.dim, "dash": "dash", "width": 1}, annotation_text=text)
-    figure.update_xaxes(type="log", title=words["rows"], tickvals=data["rows"], gridcolor=ink.line, zeroline=False)
+        figure.add_vline(data["bend"], line={"color": ink.dim, "dash": "dash", "width": 1})
+        mark_line(figure, data["bend"], words["bend"].format(rows=data["bend"]), ink.text)
+    low, high = math.log10(data["rows"][0]), math.log10(data["rows"][-1])
+    span = {"range": [low - 0.1, high + 0.1], "tickvals": data["rows"]}
+    figure.update_xaxes(type="log", title=words["rows"], gridcolor=ink.line, zeroline=False, **span)
     figure.update_yaxes(type="log", title=words["time"], dtick=1, gridcolor=ink.line, zeroline=False)
     dress(figure, words["title"], provenance, theme, source, words)
     return figure.update_layout(height=400, margin={"l": 74, "r": 24, "t": 110, "b": 52})

@@ -1,10 +1,11 @@
 """Operations on one's own roofline: rate against operations per byte, under the roofs of bandwidth and matmul peak."""
 
+import math
 from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from lessons.figures.style import BADGE_WORDS, INKS, Picture, Provenance, Theme, dress
+from lessons.figures.style import BADGE_WORDS, INKS, Picture, Provenance, Theme, dress, mark_line
 
 _BINDS = {"launch": ("#999999", "x"), "bandwidth": ("#E69F00", "circle"), "compute": ("#D55E00", "square")}
 WORDS = BADGE_WORDS | {
@@ -77,8 +78,10 @@ def ceilings_figure(
                 marker={"color": color, "symbol": symbol, "size": 11},
             )
         )
-    figure.add_vline(ridge, line={"color": ink.dim, "dash": "dash"}, annotation_text=words["ridge"].format(ridge=ridge))
-    figure.update_xaxes(type="log", title=words["intensity"], dtick=1, gridcolor=ink.line, zeroline=False)
+    figure.add_vline(ridge, line={"color": ink.dim, "dash": "dash"})
+    mark_line(figure, ridge, words["ridge"].format(ridge=ridge), ink.text)
+    span = [math.log10(low), math.log10(high)]
+    figure.update_xaxes(type="log", title=words["intensity"], dtick=1, gridcolor=ink.line, zeroline=False, range=span)
     figure.update_yaxes(type="log", title=words["rate"], dtick=1, gridcolor=ink.line, zeroline=False)
     dress(figure, words["title"], provenance, theme, source, words)
     return figure.update_layout(height=420, margin={"l": 74, "r": 24, "t": 110, "b": 52})

@@ -1,5 +1,6 @@
 """One look for all figures: Okabe-Ito colours, a pattern beside each, light and dark, provenance in a corner."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -135,3 +136,10 @@ BADGE_COLORS: dict[Theme, dict[Provenance, str]] = {
     "light": {"Measured": "#00724f", "Recorded": "#0072b2"} | dict.fromkeys(BADGES[2:], "#8a5a00"),
     "dark": {"Measured": "#3ccf9f", "Recorded": "#56b4e9"} | dict.fromkeys(BADGES[2:], "#f0b93a"),
 }
+
+
+def mark_line(figure: go.Figure, x: float, text: str, color: str) -> None:
+    """Name a vertical line of a figure whose x axis is logarithmic, at its foot. (Plotly places annotations of such an
+    axis by the logarithm, and does not convert those of its own lines.)"""
+    place = {"x": math.log10(x), "y": 0, "yref": "paper", "xanchor": "left", "yanchor": "bottom", "xshift": 4}
+    figure.add_annotation(text=text, showarrow=False, font={"color": color, "size": 12}, **place)

@@ -35,7 +35,7 @@ def test_a_lesson_is_walked_by_keyboard_and_run_on_this_machine(visit: Open, hom
     """Guards the whole way: list, arrows, Enter locks, a locked step is empty, a real experiment with its bar, the
     comparison, and all of it still there in a new tab."""
     page = visit("/lessons")
-    page.get_by_role("button", name="Open").first.click()
+    page.locator(".st-key-lesson_open_L8 button").click()
     _heading(page, "Eight seats and a queue")
     page.locator(".st-key-lesson_bar h1").click()
     page.keyboard.press("ArrowRight")
