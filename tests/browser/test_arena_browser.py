@@ -86,6 +86,7 @@ def test_my_own_race_runs_behind_the_lock(visit: Open) -> None:
     page = visit("/arena")
     page.get_by_text("24", exact=True).click()
     expect(page.locator('.ar-bands [data-key="in_flight"]')).to_be_visible()
+    page.wait_for_selector('[data-testid="stApp"][data-test-script-state="notRunning"]')  # the choice has been drawn
     page.evaluate("window.firstBand = document.querySelector('.ar-band')")
     page.get_by_role("button", name="Run it on my").click()
     page.wait_for_selector(".ar-progress:not([hidden])")
