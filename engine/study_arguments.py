@@ -29,7 +29,7 @@ def add_studies(benches: argparse._SubParsersAction, common: argparse.ArgumentPa
     """The commands of ``engine.study_commands``."""
     studies = (
         ("pressure", "both capacity policies with twice the demand that the pool holds"),
-        ("prefix", "the prefix cache on and off, at no hits and at 90 %"),
+        ("prefix", "the prefix cache on and off, at no hits and at 90 %%"),
         ("chunking", "32k prompts among running answers, in chunks and whole"),
     )
     for name, words in studies:

@@ -1,5 +1,6 @@
 """The command line: one line per mistake, results on standard output only, JSON as documented."""
 
+import argparse
 import importlib
 import json
 import math
@@ -94,6 +95,16 @@ def test_every_command_names_a_function_that_exists():
     for line in lines:
         args = build_parser().parse_args(line.split())
         assert callable(getattr(importlib.import_module(args.commands), args.run))
+
+
+def test_every_command_prints_its_help():
+    """Guards a bare percent sign in a help text: argparse formats it only when somebody asks for help."""
+    parsers = [build_parser()]
+    for parser in parsers:
+        assert parser.format_help().startswith("usage:")
+        choices = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        parsers += [command for commands in choices for command in commands.values()]
+    assert len(parsers) > 15
 
 
 def test_parsing_loads_no_torch():
