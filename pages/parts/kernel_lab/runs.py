@@ -34,13 +34,13 @@ class Run:
 
     @property
     def source(self) -> str:
-        """Device, model, date, driver, versions and commit, as far as they are known."""
+        """Device, model, date, driver, versions and commit, as far as known; the commit of rows measured later."""
         meta = self.document["meta"]
         versions = meta.get("versions", {})
         parts = [meta.get("device", ""), self._model, meta.get("date", "")[:10]]
         parts += [t("kernel_lab.driver", version=meta["driver"]) if meta.get("driver") else ""]
         parts += [f"{name} {versions[name]}" for name in ("torch", "triton") if name in versions]
-        parts += [meta.get("commit", "")[:7]]
+        parts += [meta.get("commit", "")[:7], meta.get("remeasured", "")]
         return " · ".join(part for part in parts if part)
 
     @property
