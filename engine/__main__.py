@@ -84,6 +84,7 @@ def build_parser() -> Parser:
     _add_generate(commands, common)
     benches = commands.add_parser("bench", help="measure").add_subparsers(required=True, metavar="BENCH")
     _add_benches(benches, common)
+    _add_device_benches(benches)
     study_arguments.add_studies(benches, common)
     serve = commands.add_parser("serve", parents=[common], help="/v1 and /metrics without the app")
     serve.add_argument("--host", default="127.0.0.1")
@@ -146,6 +147,9 @@ def _add_benches(benches: argparse._SubParsersAction, common: argparse.ArgumentP
     accuracy.add_argument("--prompt-tokens", type=whole(1), default=64)
     accuracy.add_argument("--output-tokens", type=whole(1), default=32)
     accuracy.set_defaults(run="bench_quantize")
+
+
+def _add_device_benches(benches: argparse._SubParsersAction) -> None:
     kernels = benches.add_parser("kernels", help="each fused kernel: checked, timed, beside its ceiling and peers")
     kernels.add_argument("--kernel", choices=KERNELS)
     kernels.add_argument(
